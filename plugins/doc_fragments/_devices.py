@@ -206,6 +206,7 @@ options:
       addresses:
         description:
           - Static addresses with their prefix lengths, such as V(192.0.2.10/24).
+          - The inventory goes by them until the nic is given others, or null, or the seed is refreshed.
         type: list
         elements: str
       gateway:

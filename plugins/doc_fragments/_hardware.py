@@ -683,6 +683,8 @@ options:
   consoles:
     description:
       - The consoles, instead of the one on the first serial device; in the same format as O(serials).
+      - An empty list leaves that one, as libvirt ties it to its serial device. An empty list of O(serials) removes
+        both.
     type: raw
     suboptions:
       type:

@@ -134,7 +134,8 @@ options:
         task asks for a different one. C(authorized_keys) given for all machines of a task, and nothing else, do not
         count as a difference.
       - V(refresh) rewrites it. cloud-init applies all of it again the next time the machine starts. What the machine
-        has, including its SSH host keys, it keeps. Only for seeds of method V(nocloud).
+        has, including its SSH host keys, it keeps. Only for seeds of method V(nocloud). The task has to name all nics
+        of the machine, whose configuration is part of the seed, unless they are those of the default profile.
     type: str
     choices: [keep, refresh]
     default: keep
@@ -220,7 +221,7 @@ options:
   variables:
     description:
       - Variables that the live inventory gives the machine. Everybody who may read the machine's definition can read
-        them, so do not put secrets here. Unchanged if not given.
+        them, so do not put secrets here. Unchanged if not given. What JSON cannot hold, such as C(.inf), is refused.
     type: dict
   machines:
     description:

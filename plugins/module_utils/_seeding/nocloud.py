@@ -133,8 +133,14 @@ def user_data(machine: Machine, host_keys: Sequence[HostKey] = (), *, keep_host_
     if isinstance(theirs, str) and user_data_kind(theirs) != "cloud-config":
         return _multipart(CLOUD_CONFIG + _json(ours), theirs)
     if isinstance(theirs, str):
-        theirs = parse_cloud_config(theirs)
+        theirs = parse_cloud_config(theirs, _place_of_user_data(machine))
     return CLOUD_CONFIG + _json(merge(ours, theirs or {}))
+
+
+def _place_of_user_data(machine: Machine) -> str:
+    """Where the machine says it; of what is said for all machines, only that it is in a seed is known here."""
+    own = machine.given.values.get("seed")
+    return f"{machine.given.at('seed') if isinstance(own, Mapping) and 'user_data' in own else 'seed'}.user_data"
 
 
 def _cloud_config(machine: Machine, host_keys: Sequence[HostKey], keep_host_keys: bool) -> dict[str, t.Any]:
@@ -246,7 +252,7 @@ def merge(ours: t.Any, theirs: t.Any) -> t.Any:
     return theirs
 
 
-def parse_cloud_config(text: str) -> dict[str, t.Any]:
+def parse_cloud_config(text: str, where: str = "seed.user_data") -> dict[str, t.Any]:
     """A cloud-config text as data. Raises InputError for what is none, UnsupportedError without PyYAML."""
     try:
         import yaml
@@ -257,13 +263,14 @@ def parse_cloud_config(text: str) -> dict[str, t.Any]:
         ) from exc
     try:
         loaded = yaml.safe_load(text)
-    except yaml.YAMLError as exc:
-        raise InputError(
-            f"the user_data is not valid YAML: {' '.join(str(exc).split())}", where="seed.user_data"
-        ) from exc
-    if loaded is not None and not isinstance(loaded, Mapping):
-        raise InputError("the user_data is not a mapping", where="seed.user_data")
-    return dict(plain_data(loaded or {}, "seed.user_data"))
+        if loaded is not None and not isinstance(loaded, Mapping):
+            raise InputError("the user_data is not a mapping", where=where)
+        return dict(plain_data(loaded or {}, where))
+    except (yaml.YAMLError, ValueError) as exc:
+        # A ValueError is of a value that is none of its kind, such as the date 2024-13-45.
+        raise InputError(f"the user_data is not valid YAML: {' '.join(str(exc).split())}", where=where) from exc
+    except RecursionError as exc:
+        raise InputError("the user_data is nested too deeply, or contains itself", where=where) from exc
 
 
 def _multipart(ours: str, theirs: str) -> str:

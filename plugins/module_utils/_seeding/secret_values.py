@@ -37,6 +37,8 @@ _FREE_NAMES = frozenset(
 )
 # libvirt's own addresses have a query with nothing secret in it.
 _NO_ADDRESSES = frozenset({"uri"})
+# The words that validators.yes_or_no takes for true.
+_TRUE = ("true", "yes", "on", "1")
 # Lists of user:password, one a line.
 _PASSWORD_LISTS = ("list",)
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?-----END [A-Z0-9 ]*PRIVATE KEY-----", re.DOTALL)
@@ -172,10 +174,10 @@ def _taken_out(value: t.Any, key: str, take_out: TakeOut) -> t.Any:
         if secret:
             # A mistake, for a secret is a text; it is no less secret for that.
             return {word: _taken_out(item, key, take_out) for word, item in value.items()}
-        secret_file = value.get("secret") in (True, "true", "yes", "on", "1", 1)
+        secret_file = str(value.get("secret")).strip().lower() in _TRUE
         return {
-            word: take_out(item, _texts_of_file(item))
-            if secret_file and word == "content" and isinstance(item, str) and item
+            word: take_out(item, _texts_of_file(str(item)))
+            if secret_file and word == "content" and _is_content(item)
             else _taken_out(item, f"{key}.{word}", take_out)
             for word, item in value.items()
         }
@@ -195,6 +197,11 @@ def _taken_out(value: t.Any, key: str, take_out: TakeOut) -> t.Any:
         # Of a file that nobody has called secret, with secrets in its lines: a key of WireGuard, for example.
         value = _LINE.sub(lambda match: _of_line(match, take_out), value)
     return value
+
+
+def _is_content(value: t.Any) -> bool:
+    """Whether something is in a file with this content; a number that nobody put into quotes is a text there."""
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool) and value != ""
 
 
 def _of_line(match: re.Match[str], take_out: TakeOut) -> str:
@@ -232,7 +239,7 @@ def _secrets_of_user_data(text: str) -> Iterator[str]:
         return
     try:
         loaded = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
+        found = secrets_of(loaded)
+    except (yaml.YAMLError, ValueError, RecursionError):
         return
-    if isinstance(loaded, Mapping):
-        yield from secrets_of(loaded)
+    yield from found

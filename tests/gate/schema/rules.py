@@ -9,7 +9,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import labels
-from ansible_collections.brine.virt.plugins.module_utils._model.spec import machine_name, network, seed, seed_parts
+from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
+    machine,
+    machine_name,
+    network,
+    seed,
+    seed_parts,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import check_fragment
@@ -44,6 +50,7 @@ FUNCTIONS: dict[t.Any, Values] = {
     validators.yes_or_no: values.BOOLEAN,
     parse_size_mib: values.SIZE,
     validators.any_mapping: values.ANY_MAPPING,
+    machine.read_variables: values.ANY_MAPPING,
     machine_name.machine_name: values.NAME,
     pool_name: values.NAME,
     network.domain: values.texts(expression_text(network._DOMAIN)),

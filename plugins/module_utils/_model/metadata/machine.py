@@ -293,6 +293,14 @@ def _variables(element: etree._Element | None) -> dict[str, t.Any]:
     return loaded if isinstance(loaded, dict) and _is_plain(loaded) else {}
 
 
+def can_be_noted(variables: dict[str, t.Any]) -> bool:
+    """Whether variables are read from the metadata again: one that is not takes all others with it."""
+    try:
+        return _is_plain(json.loads(json.dumps(variables, default=str), parse_constant=_refuse))
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 

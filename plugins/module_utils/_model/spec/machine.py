@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.labels import read_wanted_labels
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import can_be_noted
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import NO_MEDIUM, Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
@@ -92,6 +93,19 @@ class Machine:
         )
 
 
+def read_variables(value: t.Any, where: str) -> dict[str, t.Any]:
+    """Variables that can be remembered; the complaint does not repeat what may be secret."""
+    variables = validators.any_mapping(value, where)
+    for key, variable in variables.items():
+        if not can_be_noted({key: variable}):
+            raise InputError(
+                "this variable cannot be stored in the machine's metadata",
+                where=validators.inside(where, key),
+                hint="Leave out .inf and .nan, keys that begin with __ansible_, and more than 50 levels",
+            )
+    return variables
+
+
 MACHINE_RULES: dict[str, validators.Rule] = {
     "name": machine_name,
     **{field.key: field.check for field in HARDWARE},
@@ -114,7 +128,7 @@ MACHINE_RULES: dict[str, validators.Rule] = {
     "anti_affinity": validators.list_of(validators.name),
     "order": read_order,
     "delay_seconds": DELAY_SECONDS,
-    "variables": validators.any_mapping,
+    "variables": read_variables,
     "machine_type": validators.name,
     "cpu_mode": validators.choice(*(mode for mode in CPU_MODES if mode != "custom")),
     "firmware": validators.choice("bios", "efi"),

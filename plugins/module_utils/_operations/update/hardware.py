@@ -34,13 +34,15 @@ _EXPANDED_MODES = ("host-model", "host-passthrough", "maximum")
 _EXPANDED_KEYS = ("mode", "model", "vendor", "check", "match", "features", "fallback", "migratable")
 # These say how a model is compared with the host's CPU, and the running machine's XML says how it came out.
 _CHECKED_KEYS = ("check", "fallback")
+# The target of a console that is the first serial device under another name.
+_OF_SERIAL = "serial"
 
 
 def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
     """All fields that the spec names. Raises UnsupportedError for what would leave a machine that cannot boot."""
     _check_platform(machine, draft, where)
     wanted = [(field, machine.hardware[field.key]) for field in HARDWARE if machine.hardware.get(field.key) is not None]
-    new = {field.key: want for field, want in wanted if not covers(_have(field, want, draft), want)}
+    new = {field.key: want for field, want in wanted if not _has(field, _have(field, want, draft), want)}
     if set(new) - {"vcpus", "memory"}:
         # What the machine has already it may keep, whatever the hypervisor says of itself.
         asked = replace(machine, hardware=new, firmware=None)
@@ -48,10 +50,32 @@ def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
     for field, want in wanted:
         if field.key in new:
             _change(field, want, draft)
-        elif draft.live is not None and not covers(field.read(draft.live), shown_value(field, want)):
+        elif draft.live is not None and not _has(field, field.read(draft.live), shown_value(field, want)):
             # Changed in the definition by an earlier run, or by hand; the machine has not been started since.
             draft.pending.append(field.key)
+    if "serials" in new and not machine.hardware.get("consoles"):
+        _drop_console_of_serial(draft)
     _compare_fragment(machine, draft, where)
+
+
+def _has(field: Field, have: t.Any, want: t.Any) -> bool:
+    """Whether the machine has what is requested.
+
+    The console of the first serial device is there with that device, whoever asks for no consoles
+    (virDomainDefAddConsoleCompat in src/conf/domain_conf.c of libvirt).
+    """
+    if field.key == "consoles" and not want and have:
+        return len(have) == 1 and have[0].get("target_type") == _OF_SERIAL
+    return covers(have, want)
+
+
+def _drop_console_of_serial(draft: Draft) -> None:
+    """libvirt makes the console of the first serial device by itself, and from that console a device that is gone."""
+    devices = need(draft.record("serials"), "devices")
+    for console in devices.findall("console"):
+        target = console.find("target")
+        if target is None or target.get("type", _OF_SERIAL) == _OF_SERIAL:
+            devices.remove(console)
 
 
 def shown_value(field: Field, value: t.Any) -> t.Any:

@@ -9,6 +9,7 @@ never a silent nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError, VirtError
@@ -140,7 +141,15 @@ def _compare_notes(machine: Machine, draft: Draft) -> None:
     if machine.delay_seconds is not None and draft.notes.delay_seconds != machine.delay_seconds:
         draft.differ(("delay_seconds",), draft.notes.delay_seconds, machine.delay_seconds)
         draft.notes = replace(draft.notes, delay_seconds=machine.delay_seconds)
-    wanted = {nic.name: nic.addresses for nic in machine.nics}
+    # Who names a nic without them asks for no others: the guest keeps those that it was given.
+    _note_addresses({nic.name: nic.addresses for nic in machine.nics if "addresses" in nic.given.values}, draft)
+
+
+def _note_addresses(wanted: Mapping[str, tuple[str, ...]], draft: Draft) -> None:
+    """Remember the addresses of nics, by their names; others stay as they are."""
+    for note in draft.notes.nics:
+        if wanted.get(note.name, note.addresses) != note.addresses:
+            draft.differ(("nics", note.name, "addresses"), list(note.addresses), list(wanted[note.name]))
     draft.notes = replace(
         draft.notes,
         nics=tuple(replace(note, addresses=wanted.get(note.name, note.addresses)) for note in draft.notes.nics),
@@ -166,6 +175,8 @@ def _compare_origin(machine: Machine, draft: Draft, where: str) -> None:
     """An existing machine is not recreated because its image or its seed has changed: that is reported, or its seed is
     refreshed."""
     notes, hypervisor = draft.notes, draft.hypervisor
+    # As in a new machine: what is taken out of it has no place in its seed.
+    machine = replace(machine, nics=tuple(nic for nic in machine.nics if nic.present))
     if notes.image is not None and _other_image(machine, notes.image, hypervisor):
         draft.outdated.append("image")
     have = notes.seed.sha256 if notes.seed else None
@@ -190,6 +201,7 @@ def _refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
             where=inside(where, "seed_policy"),
             hint="Only a seed of method nocloud can be refreshed",
         )
+    _require_whole(machine, old, draft, where)
     pool = draft.hypervisor.pools.get(note.pool)
     if pool.clones_images:
         require_bindings(pool, inside(where, "seed_policy"), "leave it as it is with seed_policy: keep")
@@ -216,10 +228,38 @@ def _refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
     require_own(draft.hypervisor.usage)
     documents = seed_documents(machine, ())
     draft.differ(("seed",), old.sha256, seed_digest(machine))
+    if machine.seed.network is None:
+        _note_addresses({nic.name: nic.addresses for nic in machine.nics}, draft)
     draft.notes = replace(draft.notes, seed=SeedNote(old.method, seed_digest(machine), machine.seed.user))
     draft.live_steps.append(Step(f"write the new seed of {machine.name} ({note.name} in pool {note.pool})", refill))
     if draft.live is not None:
         draft.pending.append("seed")
+
+
+def _require_whole(machine: Machine, old: SeedNote, draft: Draft, where: str) -> None:
+    """Raise ConflictError when the new seed lacks what nobody asked to change, and only the old one knows: a nic's
+    configuration, without which the guest has no network, or the user that Ansible logs in as."""
+    place = inside(where, "seed_policy")
+    named = {nic.name: nic.addresses for nic in machine.nics}
+    of_default = not {"nics", "nic_profile"} & set(machine.given.values)
+    there = {mac.get("address") for mac in draft.domain.xml.iterfind("devices/interface/mac")}
+    missing = [
+        note.name
+        for note in draft.notes.nics
+        if note.mac in there and (note.name not in named or (of_default and named[note.name] != note.addresses))
+    ]
+    if missing and machine.seed.network is None:
+        raise ConflictError(
+            f"the new seed would have no network configuration for {', '.join(missing)}, as the task does not name it",
+            where=place,
+            hint="Give all nics of the machine as they were given when it was created",
+        )
+    if not machine.seed_requested and machine.seed.user != old.user:
+        raise ConflictError(
+            f"the task names no seed, and that of {machine.name} has the user {old.user}, whom the new one would lack",
+            where=place,
+            hint="Give the whole seed of the machine",
+        )
 
 
 def _other_image(machine: Machine, image: ImageNote, hypervisor: Hypervisor) -> bool:

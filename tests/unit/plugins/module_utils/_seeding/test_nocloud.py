@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine, read_machines
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import make_host_keys
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import (
     merge,
@@ -279,6 +279,14 @@ def test_dates_of_yaml_are_texts_again() -> None:
 def test_nonsense_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="seed.user_data"):
         seed_documents(machine(seed={"user_data": text}), ())
+
+
+@pytest.mark.parametrize("text", ["{unclosed", "a: 2024-13-45", "a: !!int b", "a: &a [*a]", "[" * 3000, "- a list"])
+def test_a_cloud_config_that_is_none_is_named_by_its_place(text: str) -> None:
+    spec = {"name": "web1", "vcpus": 1, "memory": 512, "seed": {"user_data": f"#cloud-config\n{text}\n"}}
+    found = read_machines([spec], where="virt_vms")[0]
+    with pytest.raises(InputError, match=r"^virt_vms\[0\]\.seed\.user_data: the user_data "):
+        seed_digest(found)
 
 
 TEXTS = st.text(

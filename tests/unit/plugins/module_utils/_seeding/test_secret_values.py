@@ -42,6 +42,10 @@ timezone: Europe/Vienna
             {"top secret\n", "top secret"},
         ),
         ({"files": [{"path": "/etc/token", "content": "no secret", "secret": False}]}, set()),
+        # As a template and the command line write it, and a number that YAML made of a token without quotes.
+        ({"files": [{"path": "/etc/token", "content": "no words", "secret": "True"}]}, {"no words"}),
+        ({"files": [{"path": "/etc/token", "content": "no words", "secret": " YES "}]}, {"no words"}),
+        ({"files": [{"path": "/etc/token", "content": 12345678, "secret": True}]}, {"12345678"}),
         ({"files": [{"path": "/etc/key", "content": f"a\n{KEY}\n"}]}, {KEY}),
         ({"user_data": {"password": "hunter22", "timezone": "Europe/Vienna"}}, {"hunter22"}),
         ({"user_data": {"chpasswd": {"list": ["root:hunter22", "ops:random"]}}}, {"hunter22"}),
@@ -120,3 +124,8 @@ def test_secrets_of_a_cloud_config_in_both_spellings() -> None:
     for secret in sorted(found, key=len, reverse=True):
         text = text.replace(secret, "********")
     assert not [word for word in ("correct", "battery", "hunter", "b3Blb", "xxxx") if word in text]
+
+
+@pytest.mark.parametrize("text", ["#cloud-config\na: &x [*x]\n", "#cloud-config\n" + "[" * 3000])
+def test_a_cloud_config_without_an_end_is_no_accident(text: str) -> None:
+    assert secrets_of({"user_data": f"{text}\npassword: hunter22\n"}) == {"hunter22"}

@@ -24,6 +24,8 @@ NIC = {"name": "eth0", "network": "n1"}
         {"vcpus": {"maximum": 2, "cpuset": "3,0-2,^1"}},
         {"numatune": {"memory": {"mode": "strict", "nodeset": "1,0"}}},
         {"description": "one\r\ntwo\rthree"},
+        {"consoles": []},
+        {"consoles": [], "serials": []},
     ],
 )
 def test_a_second_run_has_nothing_to_do(host: Host, more: dict[str, t.Any]) -> None:
@@ -52,3 +54,25 @@ def test_a_cdrom_is_always_readonly(host: Host) -> None:
     with pytest.raises(InputError, match=r"machines\[0\].disks\[0\].readonly: a cdrom is always readonly"):
         host.plan(one("a", {"device": "cdrom", "readonly": False}))
     host.plan(one("a", {"device": "cdrom", "readonly": True}))
+
+
+@pytest.mark.parametrize("start", [False, True])
+@pytest.mark.parametrize("more", [{"serials": []}, {"consoles": []}, {"serials": [], "consoles": []}])
+def test_a_machine_loses_its_serial_devices_once(host: Host, more: dict[str, t.Any], start: bool) -> None:
+    """libvirt makes a serial device of the console that the first one had, and a console of the first serial device."""
+    host.make({"name": "a", "start": start})
+    host.make({"name": "a", **more})
+    assert not host.plan({"name": "a", **more})[0].steps
+    xml = host.conn.lookupByName("a").XMLDesc(2)
+    assert ("<serial" in xml) == ("<console" in xml) == ("serials" not in more)
+
+
+NESTED: dict[str, t.Any] = {}
+for _level in range(60):
+    NESTED = {"a": NESTED}
+
+
+@pytest.mark.parametrize("value", [float("inf"), [float("nan")], {"__ansible_type": "x"}, NESTED])
+def test_a_variable_that_would_not_be_read_again(host: Host, value: t.Any) -> None:
+    with pytest.raises(InputError, match=r"^machines\[0\]\.variables\.b: this variable cannot be stored"):
+        host.plan({"name": "a", "variables": {"a": 1, "b": value}})
