@@ -28,7 +28,8 @@ def plan_moves(
 ) -> dict[str, t.Any]:
     """Moves of the named machines, or of all that live on source, to target, or to where they fit best.
 
-    pool, disks: the pools that their disks go to, as in_other_pools has them.
+    pool, disks: the pools that their disks go to, as in_other_pools has them; those of a machine that is on target
+    already go there without it.
 
     Gives plain data with ``moves``, ``stay``, ``there``, ``by_source`` and ``silent``; the filter's documentation
     describes them. Raises InputError for a machine or a hypervisor that is not there.
@@ -47,10 +48,12 @@ def plan_moves(
         for machine in found
     ]
     moves, stay, there = [], [], []
+    in_pools = pool is not None or bool(disks)
     # The largest first: it has the fewest places to go to.
     for machine in sorted(placed, key=lambda item: (-(item.need.memory_mib if item.need else 0), item.name)):
         if target == machine.host and len(fleet.machines[machine.name]) == 1:
-            there.append(stay_of(machine, "it is already there"))
+            also = "; its disks go to the pools that are named" if in_pools else ""
+            there.append(stay_of(machine, f"it is already there{also}"))
             continue
         choice = _decide(machine, fleet, options, target)
         if isinstance(choice, str):
@@ -58,7 +61,10 @@ def plan_moves(
         else:
             moves.append(move_of(machine, fleet, str(choice.host), choice.why, choice.refused))
             fleet.capacities[moves[-1]["target"]].take(needed(machine))
-    return as_plan(moves, stay, there, fleet)
+    plan = as_plan(moves, stay, there, fleet)
+    for item in there if in_pools else []:
+        plan["by_source"][item["hypervisor"]].append({"name": item["name"]})
+    return plan
 
 
 def needed(machine: PlacedMachine) -> Need:

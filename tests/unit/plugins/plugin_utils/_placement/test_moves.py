@@ -254,6 +254,18 @@ def test_a_machine_that_is_there_already() -> None:
     assert (result["moves"], result["stay"]) == ([], [])
 
 
+@pytest.mark.parametrize("pools", [{"pool": "fast"}, {"disks": {"data": {"pool": "fast"}}}])
+def test_the_disks_of_a_machine_that_is_there_already_go_to_the_pools_that_are_named(pools: dict[str, t.Any]) -> None:
+    here = hypervisor(record("web1"), pools=[pool("default"), pool("fast"), pool("images")])
+    result = plan({"hv1": here, "hv2": hypervisor(record("web2"))}, names=["web1", "web2"], target="hv1", **pools)
+    assert [(item["name"], item["why"]) for item in result["there"]] == [
+        ("web1", "it is already there; its disks go to the pools that are named")
+    ]
+    # Without a target virt_migrate moves the disks where the machine is.
+    assert result["by_source"]["hv1"] == [{"name": "web1"}]
+    assert [(item["name"], item["target"]) for item in result["by_source"]["hv2"]] == [("web2", "hv1")]
+
+
 def test_the_only_hypervisor() -> None:
     assert reasons(plan({"hv1": hypervisor(record("a"))}, source="hv1")) == {"a": "there is no other hypervisor"}
 
