@@ -95,6 +95,9 @@ def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Flee
         for record in sorted(records[host], key=lambda item: item["name"]):
             ties = tuple(ties_of(record))
             need = None if ties else need_of_record(record, capacity.images, capacity.storage_of)
+            if need is not None and record["name"] not in capacity.machines:
+                # It has come since the facts were asked for.
+                capacity.take(need)
             machines.setdefault(record["name"], []).append(PlacedMachine(record["name"], host, record, need, ties))
     own_names = {str(facts[host].get("name")): host for host in capacities}
     for name, homes in machines.items():
