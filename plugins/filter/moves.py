@@ -150,7 +150,10 @@ _value:
           memory_mib: 4096
           why: "fits no other hypervisor: hv2: has no pool fast (has default)"
     there:
-      description: The machines that are already on O(target), as in C(stay).
+      description:
+        - The machines that are already on O(target), as in C(stay).
+        - With O(pool) or O(disks) they are in C(by_source) as well, without a target, so that their disks go to these
+          pools.
       type: list
       elements: dict
       sample: []

@@ -85,16 +85,24 @@ def power_targets(results: t.Any, given: Mapping[str, t.Any]) -> dict[str, t.Any
 
 def autostart_targets(results: t.Any, hypervisors: t.Iterable[str]) -> dict[str, t.Any]:
     """The machines of these hypervisors that start with them and are off, ``targets`` and ``earlier`` as of
-    power_targets; and why hypervisors did not answer, as ``left_out``. What is unfinished or being moved is not meant.
+    power_targets; and as ``left_out`` why hypervisors did not answer, and who is defined on several. What is unfinished
+    or being moved is not meant.
     """
     machines, silent = machines_of(results)
-    meant = [host for host in hypervisors if host in machines]
-    targets = {host: [str(record["name"]) for record in machines[host] if _is_left_off(record)] for host in meant}
+    off = {host: [one for one in machines[host] if _is_left_off(one)] for host in hypervisors if host in machines}
+    twins = _defined_twice(machines, off, ())
+    targets = {
+        host: [str(record["name"]) for record in records if record.get("uuid") not in twins]
+        for host, records in off.items()
+    }
     groups = _in_turn(targets, machines, "running", ())
     return {
         "targets": groups[-1],
         "earlier": groups[:-1],
-        "left_out": {host: reason for host, reason in silent.items() if host in hypervisors},
+        "left_out": {
+            **{host: reason for host, reason in silent.items() if host in hypervisors},
+            **dict(twins.values()),
+        },
     }
 
 
@@ -219,8 +227,9 @@ def _defined_twice(
     return {
         record["uuid"]: (
             f"{record['name']} on {' and '.join(homes[record['uuid']])}",
-            "it is the same machine (UUID), so nothing was done to it. Find out which of them is the right one, and "
-            "undefine the other, or name it with -e vm=NAME -e on=HYPERVISOR",
+            "it is the same machine (UUID), so nothing was done to it. If the inventory has one hypervisor twice, take "
+            "out one of its names; else find out which of them is the right one, and undefine the other, or name it: "
+            "brine.virt.power -e vm=NAME -e on=HYPERVISOR",
         )
         for records in scope.values()
         for record in records

@@ -60,6 +60,8 @@ class HostCapacity:
         self.default_machine_type: str | None = facts.get("default_machine_type")
         self.machines: dict[str, Mapping[str, t.Any]] = {m["name"]: m for m in facts.get("machines") or []}
         self._leaving: list[str] = []
+        # They are none of the machines yet, and take memory and vCPUs already.
+        self._arriving: set[str] = set(facts.get("arriving") or ())
 
     @property
     def image_names(self) -> set[str]:
@@ -123,6 +125,10 @@ class HostCapacity:
                 else:
                     self._shared.coming[(storage, volume)] = need.name
             self._count(need, space, 1)
+            if need.name in self._arriving:
+                self._arriving.remove(need.name)
+                self.memory_mib += need.memory_mib
+                self._vcpus += need.vcpus
         else:
             self.memory_mib -= max(0, need.memory_mib - (now["memory_mib"] or 0))
             self._vcpus -= max(0, need.vcpus - (now["vcpus"] or 0))

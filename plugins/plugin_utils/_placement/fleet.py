@@ -11,7 +11,11 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, one_of_these
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import (
+    is_one_hypervisor,
+    read_hosts,
+    was_asked,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need, need_of_record, ties_of
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
@@ -38,13 +42,14 @@ class PlacedMachine:
 class Fleet:
     """capacities: the hypervisors that answered, by name; silent: the others with the reason.
 
-    hosts_by_own_name: those that answered, by the name that each has for itself.
+    hosts_by_own_name: those that answered, by the name that each has for itself. own_names: these names by hypervisor.
     """
 
     capacities: Mapping[str, HostCapacity]
     silent: Mapping[str, str]
     machines: Mapping[str, Sequence[PlacedMachine]]
     hosts_by_own_name: Mapping[str, str]
+    own_names: Mapping[str, str | None]
 
     def unfinished(self) -> dict[str, list[dict[str, str]]]:
         """By the hypervisor that they came from, machines that have arrived and left something behind there."""
@@ -62,12 +67,19 @@ class Fleet:
         self.check_host(host, "from")
         return [placed for homes in self.machines.values() for placed in homes if placed.host == host]
 
+    def is_listed_twice(self, homes: Sequence[PlacedMachine]) -> bool:
+        """Whether these, where one machine is, look like one hypervisor under several names of the inventory."""
+        return is_one_hypervisor(
+            [self.own_names.get(placed.host) for placed in homes], [placed.record.get("uuid") for placed in homes]
+        )
+
     def check_host(self, host: t.Any, where: str) -> None:
         """Raise InputError unless this is a hypervisor that answered."""
         if not isinstance(host, str):
             raise InputError(f"{host!r} is not the name of one hypervisor", where=where)
         if host in self.silent:
-            raise InputError(f"{host} did not answer: {self.silent[host]}", where=where)
+            why = self.silent[host]
+            raise InputError(f"{host} did not answer: {why}" if was_asked(why) else f"{host}: {why}", where=where)
         if host not in self.capacities:
             raise InputError(
                 f"unknown hypervisor {host!r}", where=where, hint=one_of_these(host, [*self.capacities, *self.silent])
@@ -95,6 +107,9 @@ def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Flee
         for record in sorted(records[host], key=lambda item: item["name"]):
             ties = tuple(ties_of(record))
             need = None if ties else need_of_record(record, capacity.images, capacity.storage_of)
+            if need is not None and record["name"] not in capacity.machines:
+                # It has come since the facts were asked for.
+                capacity.take(need)
             machines.setdefault(record["name"], []).append(PlacedMachine(record["name"], host, record, need, ties))
     own_names = {str(facts[host].get("name")): host for host in capacities}
     for name, homes in machines.items():
@@ -103,7 +118,7 @@ def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Flee
         for placed in left_over:
             if placed.need is not None:
                 capacities[placed.host].release(placed.need)
-    return Fleet(capacities, silent, machines, own_names)
+    return Fleet(capacities, silent, machines, own_names, {host: facts[host].get("name") for host in capacities})
 
 
 def _is_left_over(copy: PlacedMachine, homes: Sequence[PlacedMachine], own_names: Mapping[str, str]) -> bool:

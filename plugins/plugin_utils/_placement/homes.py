@@ -13,7 +13,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing im
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import NEW_MACHINE
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import was_asked
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import (
+    LISTED_TWICE,
+    is_one_hypervisor,
+    was_asked,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
 
@@ -60,6 +64,11 @@ def homes_of(machine: Machine, capacities: Mapping[str, HostCapacity]) -> tuple[
 def check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.Any], where: str) -> None:
     """Raises when the machine lives twice, or elsewhere than the spec says, or is requested where nothing is."""
     if len(homes) > 1:
+        uuids = [
+            m.get("uuid") for host in homes for m in hosts[host].get("machines") or [] if m["name"] == machine.name
+        ]
+        if is_one_hypervisor([hosts[host].get("name") for host in homes], uuids):
+            raise ConflictError(f"{' and '.join(homes)} have it at once, and {LISTED_TWICE}", where=where)
         raise ConflictError(
             f"it is on {' and '.join(homes)} at once",
             where=where,

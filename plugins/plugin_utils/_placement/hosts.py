@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import NEEDED_FACTS, HostCapacity
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, host_options
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.shared_storage import SharedStorage
 
+LISTED_TWICE = "look like one hypervisor that the inventory has twice: take out one of these names"
 # How the reason begins of one that the user has left out of the run.
 _NOT_ASKED = "it was not asked"
 
@@ -25,6 +26,14 @@ def was_asked(reason: str) -> bool:
 def reasons_against(silent: Mapping[str, str]) -> dict[str, str]:
     """Why each hypervisor of which nothing is known cannot be chosen."""
     return {host: f"did not answer: {why}" if was_asked(why) else why for host, why in silent.items()}
+
+
+def is_one_hypervisor(own_names: Sequence[str | None], uuids: Sequence[str | None]) -> bool:
+    """Whether hypervisors that all have a machine look like one that the inventory has several times.
+
+    own_names: those that they have for themselves. uuids: of the machine on each of them.
+    """
+    return len({*own_names}) == len({*uuids}) == 1 and None not in (*own_names, *uuids)
 
 
 def is_whole(facts: t.Any) -> bool:

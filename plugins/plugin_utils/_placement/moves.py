@@ -12,6 +12,7 @@ from dataclasses import replace
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, one_of_these
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import HostChoice, choose
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import Fleet, PlacedMachine
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import LISTED_TWICE, reasons_against
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need, in_other_pools
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
@@ -28,7 +29,8 @@ def plan_moves(
 ) -> dict[str, t.Any]:
     """Moves of the named machines, or of all that live on source, to target, or to where they fit best.
 
-    pool, disks: the pools that their disks go to, as in_other_pools has them.
+    pool, disks: the pools that their disks go to, as in_other_pools has them; those of a machine that is on target
+    already go there without it.
 
     Gives plain data with ``moves``, ``stay``, ``there``, ``by_source`` and ``silent``; the filter's documentation
     describes them. Raises InputError for a machine or a hypervisor that is not there.
@@ -47,10 +49,12 @@ def plan_moves(
         for machine in found
     ]
     moves, stay, there = [], [], []
+    in_pools = pool is not None or bool(disks)
     # The largest first: it has the fewest places to go to.
     for machine in sorted(placed, key=lambda item: (-(item.need.memory_mib if item.need else 0), item.name)):
         if target == machine.host and len(fleet.machines[machine.name]) == 1:
-            there.append(stay_of(machine, "it is already there"))
+            also = "; its disks go to the pools that are named" if in_pools else ""
+            there.append(stay_of(machine, f"it is already there{also}"))
             continue
         choice = _decide(machine, fleet, options, target)
         if isinstance(choice, str):
@@ -58,7 +62,10 @@ def plan_moves(
         else:
             moves.append(move_of(machine, fleet, str(choice.host), choice.why, choice.refused))
             fleet.capacities[moves[-1]["target"]].take(needed(machine))
-    return as_plan(moves, stay, there, fleet)
+    plan = as_plan(moves, stay, there, fleet)
+    for item in there if in_pools else []:
+        plan["by_source"][item["hypervisor"]].append({"name": item["name"]})
+    return plan
 
 
 def needed(machine: PlacedMachine) -> Need:
@@ -72,7 +79,7 @@ def move_of(
     machine: PlacedMachine, fleet: Fleet, target: str, why: str, refused: Mapping[str, str]
 ) -> dict[str, t.Any]:
     """One move in plain data."""
-    refused = {**refused, **{host: f"did not answer: {reason}" for host, reason in fleet.silent.items()}}
+    refused = {**refused, **reasons_against(fleet.silent)}
     return {
         "name": machine.name,
         "source": machine.host,
@@ -124,7 +131,7 @@ def _find(fleet: Fleet, names: Sequence[str]) -> list[PlacedMachine]:
     found: list[PlacedMachine] = []
     for name in dict.fromkeys(names):
         if name not in fleet.machines:
-            silent = "; ".join(f"{host} did not answer: {reason}" for host, reason in fleet.silent.items())
+            silent = "; ".join(f"{host}: {reason}" for host, reason in reasons_against(fleet.silent).items())
             near = one_of_these(name, fleet.machines)
             raise InputError(
                 f"there is no machine {name!r} on the hypervisors that answered",
@@ -137,6 +144,8 @@ def _find(fleet: Fleet, names: Sequence[str]) -> list[PlacedMachine]:
 def _decide(machine: PlacedMachine, fleet: Fleet, options: PlacementOptions, target: str | None) -> HostChoice | str:
     """Where the machine goes, or why it stays."""
     homes = [placed.host for placed in fleet.machines[machine.name]]
+    if len(homes) > 1 and fleet.is_listed_twice(fleet.machines[machine.name]):
+        return f"{' and '.join(homes)} have it at once, and {LISTED_TWICE}"
     if len(homes) > 1:
         return (
             f"it is on {' and '.join(homes)} at once. Find out which of them is the right one, and rename or purge "
@@ -152,7 +161,7 @@ def _decide(machine: PlacedMachine, fleet: Fleet, options: PlacementOptions, tar
 def _nowhere(choice: HostChoice, fleet: Fleet, target: str | None) -> str:
     reasons = dict(choice.refused)
     if target is None:
-        reasons.update({host: f"did not answer: {reason}" for host, reason in fleet.silent.items()})
+        reasons.update(reasons_against(fleet.silent))
     if not reasons:
         return "there is no other hypervisor"
     listed = "; ".join(f"{host}: {reasons[host]}" for host in sorted(reasons))

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import was_asked
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.console import console_lines
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.remarks import unfinished
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, printable_line, table_lines
@@ -176,7 +177,10 @@ def moves_text(plan: t.Any) -> str:
         f"{host}: {load['before']:g} % of its memory is committed, {load['after']:g} % after the moves"
         for host, load in (plan.get("loads") or {}).items()
     ]
-    lines += [printable_line(f"{host} did not answer: {reason}") for host, reason in plan["silent"].items()]
+    lines += [
+        printable_line(f"{host} did not answer: {why}" if was_asked(why) else f"{host}: {why}")
+        for host, why in plan["silent"].items()
+    ]
     return "\n".join(lines)
 
 

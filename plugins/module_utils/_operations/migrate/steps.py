@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnreachableError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back
@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import send_file
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
+    NAMESPACE,
     MigrationNote,
     VolumeIdentity,
     VolumeRef,
@@ -85,7 +86,17 @@ class PreparingSteps:
 
         def clear() -> None:
             endpoints = Endpoints(self.context.endpoints.source, old.uri)
-            self.migration.kept += clear_target(endpoints, self.machine.uuid, old)
+            try:
+                self.migration.kept += clear_target(endpoints, self.machine.uuid, old)
+            except UnreachableError as exc:
+                # One that never comes back would keep the machine here for ever.
+                now = "--live --config" if self.machine.active else "--config"
+                raise UnreachableError(
+                    f"an interrupted run may have left volumes of {self.machine.name} on {old.target}, which does not "
+                    f"answer: {exc.what}",
+                    hint=f"Run it again when it does. If {old.target} is gone for good: virsh metadata "
+                    f"{self.machine.name} {NAMESPACE} {now} --remove",
+                ) from exc
             write_note(self.machine.handle, None)
             self.recheck.outdate()
 

@@ -127,6 +127,17 @@ def test_who_is_off_although_it_starts_with_its_hypervisor() -> None:
         FILTERS["autostart_targets"]([], [])
 
 
+def test_who_runs_elsewhere_is_not_started_after_a_maintenance() -> None:
+    off = {"state": "shutoff", "autostart": True}
+    here = [record("db1", uuid="one", **off), record("web1", uuid="two", **off)]
+    results = {"hv1": {"machines": here}, "hv2": {"machines": [record("db1", uuid="one")]}}
+    found = FILTERS["autostart_targets"](results, ["hv1"])
+    assert (found["targets"], list(found["left_out"])) == ({"hv1": ["web1"]}, ["db1 on hv1 and hv2"])
+    assert found["left_out"]["db1 on hv1 and hv2"].startswith(
+        "it is the same machine (UUID), so nothing was done to it."
+    )
+
+
 NOBODY = (
     "No machine is named. Give its name with -e vm=NAME, or -e tag=TAG, -e on=HYPERVISOR, -e in_state=STATE, "
     "or -e all=true"

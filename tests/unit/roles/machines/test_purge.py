@@ -9,8 +9,9 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
-from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_last_play
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible, run_last_play
 
 # Each starts a whole run of Ansible.
 pytestmark = pytest.mark.slow
@@ -91,6 +92,20 @@ def test_check_mode_shows_the_same(tmp_path: Path, uri: str) -> None:
 def test_a_machine_that_is_nowhere_is_no_change(tmp_path: Path, uri: str) -> None:
     status, text = run_last_play(tmp_path, "purge", uri, "vm=gone")
     assert (status, "gone: there is no such machine on hv1" in text, "changed=0" in text) == (0, True, True), text
+
+
+def test_a_machine_that_is_moved_meanwhile_is_not_called_removed(tmp_path: Path, uri: str) -> None:
+    words = ("vm=web1", "force=true")
+    run_last_play(tmp_path, "purge", uri, *words, "--list-tasks")
+    file = tmp_path / "playbooks/purge.yml"
+    (play,) = yaml.safe_load(file.read_text(encoding="utf-8"))
+    (number,) = (index for index, task in enumerate(play["tasks"]) if task["name"] == "Remove the machines")
+    moved = {"content": "<node></node>", "dest": uri.removeprefix("test://")}
+    play["tasks"].insert(number, {"ansible.builtin.copy": moved})
+    file.write_text(yaml.safe_dump([play]), encoding="utf-8")
+    done = run_ansible(tmp_path, "-i", "hosts.yml", str(file), *(part for word in words for part in ("-e", word)))
+    sentence = "web1 was on hv1 when this run looked, and no longer when it came to remove it. Another run has moved or"
+    assert (done.returncode, sentence in done.stdout + done.stderr) == (2, True), done.stdout
 
 
 def test_one_name_on_two_hypervisors(tmp_path: Path, uri: str) -> None:

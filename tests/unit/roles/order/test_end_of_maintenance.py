@@ -26,10 +26,14 @@ NO_MAINTENANCE = {
 
 
 def run(
-    directory: Path, *words: str, off: t.Sequence[str] = ("web1", "db1", "app2", "other3"), broken: str = ""
+    directory: Path,
+    *words: str,
+    off: t.Sequence[str] = ("web1", "db1", "app2", "other3"),
+    broken: str = "",
+    twins: t.Mapping[str, str] | None = None,
 ) -> tuple[int, str]:
     """The status and the output of the playbook's last play. off: the machines with autostart, all of which are off.
-    broken: the hypervisor whose maintenance cannot be ended."""
+    broken: the hypervisor whose maintenance cannot be ended. twins: what machines have beside their names."""
     shutil.copytree(PLAYBOOKS / "tasks", directory / "tasks")
     play = yaml.safe_load((PLAYBOOKS / "maintenance.yml").read_text(encoding="utf-8"))[-1]
     for index, task in enumerate(play["tasks"]):
@@ -51,7 +55,10 @@ def run(
     }
     after.write_text(yaml.safe_dump([found, marked, *others]), encoding="utf-8")
     for host, machines in MACHINES.items():
-        domains = "".join(ORDERED.format(name=name, order=order) for name, order in machines.items())
+        domains = "".join(
+            ORDERED.format(name=name, order=order).replace("</name>", f"</name>{(twins or {}).get(name, '')}")
+            for name, order in machines.items()
+        )
         (directory / f"{host}.xml").write_text(f"<node>{domains}</node>")
     uri = f"test://{directory}/{{{{ inventory_hostname }}}}.xml"
     play.update(hosts="all", become=False, module_defaults={"group/brine.virt.virt": {"uri": uri}})
@@ -89,6 +96,13 @@ def test_one_whose_maintenance_does_not_end_hides_no_other(tmp_path: Path, start
     assert ("db1      hv1  running" if start else "db1, web1 on hv1: off, with autostart") in output, output
     assert "hv2: did not answer: its maintenance could not be ended, see above" in output, output
     assert code == 2
+
+
+def test_one_that_is_elsewhere_as_well_is_not_started(tmp_path: Path) -> None:
+    twin = "<uuid>00000000-0000-4000-8000-000000000001</uuid>"
+    code, output = run(tmp_path, "end=hv1", "start=true", twins={"web1": twin, "spare2": twin})
+    assert "db1      hv1  running" in output, output
+    assert "web1     hv1  running" not in output and "web1 on hv1 and hv2" in output, output
 
 
 def test_nothing_is_said_where_all_of_them_run(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import PLAYBOOKS, run_ansible
 
 # Each starts whole runs of Ansible.
@@ -51,13 +52,23 @@ class Cloud:
         self.hypervisor = ["the units and the script of the start order"]
         self.in_maintenance = False
         self.keys = place / "keys"
+        # Who falls silent when the machines have moved, and the note of a move that all machines have.
+        self.gone = ""
+        self.note = ""
 
     def run(self, *words: str, hosts: str = "all") -> tuple[int, str]:
         shutil.copytree(PLAYBOOKS / "tasks", self.place / "tasks", dirs_exist_ok=True)
         self._replace(
             "begin_maintenance.yml", [{"name": "Begin maintenance", "ansible.builtin.debug": {"msg": "begun"}}]
         )
-        self._replace("move.yml", [{"name": "Move", "ansible.builtin.debug": {"msg": "{{ virt_moves.by_source }}"}}])
+        gone = {"path": f"{self.place}/{self.gone}.xml", "state": "absent"}
+        self._replace(
+            "move.yml",
+            [
+                {"name": "Move", "ansible.builtin.debug": {"msg": "{{ virt_moves.by_source }}"}},
+                {"ansible.builtin.file": gone, "when": f"inventory_hostname == '{self.gone}'"},
+            ],
+        )
         fleet = yaml.safe_load((PLAYBOOKS / "tasks/fleet.yml").read_text(encoding="utf-8"))
         # The mark of this computer is none of them.
         seen = {
@@ -84,7 +95,7 @@ class Cloud:
         for host in self.hosts:
             names = self.machines.get(host, [])
             xml = "".join(
-                MACHINE.format(name=name, number=number, devices=BRIDGE if "own" in name else "")
+                MACHINE.format(name=name, number=number, devices=(BRIDGE if "own" in name else "") + self.note)
                 for number, name in enumerate(names)
             )
             (self.place / f"{host}.xml").write_text(f"<node>{xml}{POOL}</node>", encoding="utf-8")
@@ -232,6 +243,25 @@ def test_a_machine_that_is_still_there_keeps_it(cloud: Cloud) -> None:
     code, output = cloud.run("from=hv3")
     assert "hv3 still has web1: run retire again" in output, output
     assert "begun" in output and "TASK [TLS]" not in output
+    assert code == 2
+
+
+def test_one_that_falls_silent_after_the_moves_is_not_taken_for_empty(cloud: Cloud) -> None:
+    cloud.machines, cloud.gone = {"hv3": ["web1"]}, "hv3"
+    code, output = cloud.run("from=hv3")
+    assert "hv3 does not answer any more, so nothing shows that it is empty: cannot connect" in output, output
+    assert "has no attribute" not in output and "TASK [TLS]" not in output
+    assert code == 2
+
+
+def test_what_an_interrupted_move_has_left_there_is_told_apart(cloud: Cloud) -> None:
+    note = f"<m:move xmlns:m='{NAMESPACE}' source='hv2' target='hv3' uri='qemu+tls://hv3/system' autostart='no'/>"
+    cloud.machines, cloud.note = {"hv3": ["web1"]}, f"<metadata>{note}</metadata>"
+    code, output = cloud.run("from=hv3")
+    assert "hv3 still has web1: run retire again. What a move that was interrupted has left there goes" in output, (
+        output
+    )
+    assert "ansible-playbook -i hosts.yml brine.virt.migrate -e vm=web1" in output
     assert code == 2
 
 

@@ -244,3 +244,15 @@ def assert_right(hosts: Hosts, result: dict[str, t.Any], limit: float) -> None:
     assert result["spread"]["after"] == pytest.approx(spread_of(homes, sizes, hosts), abs=0.1)
     assert result["spread"]["reached"] is (spread_of(homes, sizes, hosts) <= limit + 1e-9)
     assert len({move["name"] for move in result["moves"]}) == len(result["moves"])
+
+
+def test_a_machine_that_has_come_since_its_hypervisor_was_asked_is_counted() -> None:
+    """The facts are older than the list of the machines, by what the slowest hypervisor takes to answer."""
+    late = {"host": host(record("a", 300))["host"], "machines": [record("a", 300), record("b", 300)]}
+    # What is arriving takes its memory already.
+    facts = host(record("a", 300), record("b", 300))["host"]
+    arriving = {"host": {**facts, "machines": facts["machines"][:1], "arriving": ["b"]}, "machines": late["machines"]}
+    assert balance({"hv1": arriving, "hv2": host()})["loads"]["hv1"]["before"] == 60
+    result = balance({"hv1": late, "hv2": host()})
+    assert moved(result) == [("a", "hv2")]
+    assert result["loads"] == {"hv1": {"before": 60.0, "after": 30.0}, "hv2": {"before": 0.0, "after": 30.0}}

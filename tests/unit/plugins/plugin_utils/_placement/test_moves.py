@@ -254,6 +254,46 @@ def test_a_machine_that_is_there_already() -> None:
     assert (result["moves"], result["stay"]) == ([], [])
 
 
+def test_one_hypervisor_under_two_names_is_no_reason_to_purge_the_machine() -> None:
+    one = hypervisor(record("web1"), name="node1")
+    hosts = {"hv1": one, "hv1.example.org": one, "hv2": hypervisor(name="node2")}
+    assert reasons(plan(hosts, names=["web1"]))["web1"] == (
+        "hv1 and hv1.example.org have it at once, and look like one hypervisor that the inventory has twice: take out "
+        "one of these names"
+    )
+    # Two hypervisors, which both call themselves localhost.
+    hosts["hv1.example.org"] = hypervisor(record("web1", uuid="other"), name="node1")
+    assert reasons(plan(hosts, names=["web1"]))["web1"].startswith("it is on hv1 and hv1.example.org at once.")
+
+
+def test_who_was_left_out_of_the_run_is_not_said_to_be_silent() -> None:
+    left_out = "it was not asked (--limit)"
+    hosts = {"hv1": hypervisor(record("web1")), "hv2": left_out, "hv3": hypervisor()}
+    assert plan(hosts, names=["web1"])["moves"][0]["refused"] == {"hv2": left_out}
+    assert reasons(plan({**hosts, "hv3": left_out}, names=["web1"]))["web1"] == (
+        f"fits no other hypervisor: hv2: {left_out}; hv3: {left_out}"
+    )
+    for spec, sentence in (
+        ({"names": ["db1"]}, f"hv2: {left_out}"),
+        ({"names": ["web1"], "target": "hv2"}, f"to: hv2: {left_out}"),
+    ):
+        with pytest.raises(VirtError) as caught:
+            plan(hosts, **spec)
+        assert str(caught.value).endswith(sentence)
+
+
+@pytest.mark.parametrize("pools", [{"pool": "fast"}, {"disks": {"data": {"pool": "fast"}}}])
+def test_the_disks_of_a_machine_that_is_there_already_go_to_the_pools_that_are_named(pools: dict[str, t.Any]) -> None:
+    here = hypervisor(record("web1"), pools=[pool("default"), pool("fast"), pool("images")])
+    result = plan({"hv1": here, "hv2": hypervisor(record("web2"))}, names=["web1", "web2"], target="hv1", **pools)
+    assert [(item["name"], item["why"]) for item in result["there"]] == [
+        ("web1", "it is already there; its disks go to the pools that are named")
+    ]
+    # Without a target virt_migrate moves the disks where the machine is.
+    assert result["by_source"]["hv1"] == [{"name": "web1"}]
+    assert [(item["name"], item["target"]) for item in result["by_source"]["hv2"]] == [("web2", "hv1")]
+
+
 def test_the_only_hypervisor() -> None:
     assert reasons(plan({"hv1": hypervisor(record("a"))}, source="hv1")) == {"a": "there is no other hypervisor"}
 

@@ -488,6 +488,15 @@ def test_a_name_that_lives_twice_names_both() -> None:
         run([spec("a")], {"hv1": both, "hv2": both})
 
 
+def test_a_hypervisor_that_the_inventory_has_twice_is_no_reason_to_purge_the_machine() -> None:
+    one = facts(machines={"a": (1, 1)})
+    one.update(name="node1", machines=[{**one["machines"][0], "uuid": "u1"}])
+    with pytest.raises(ConflictError, match=r"hv1 and hv2 have it at once, and look like one hypervisor"):
+        run([spec("a")], {"hv1": one, "hv2": one})
+    with pytest.raises(ConflictError, match="it is on hv1 and hv2 at once"):
+        run([spec("a")], {"hv1": one, "hv2": {**one, "name": "node2"}})
+
+
 def test_a_machine_is_not_made_again_on_the_hypervisor_that_the_spec_names() -> None:
     hosts = {"hv1": facts(machines={"web1": (1024, 1)}), "hv2": facts(), "hv3": "no route"}
     for asked in ("hv2", "hv3"):

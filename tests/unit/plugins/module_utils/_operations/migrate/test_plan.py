@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
     InputError,
+    UnreachableError,
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
@@ -44,9 +45,12 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate imp
     switch,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import (
+    location,
+    source_and_target,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import (
     options as migration_options,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import source_and_target
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
     Endpoints,
     write_note,
@@ -501,6 +505,22 @@ def test_a_copy_there_whose_disk_is_another_one_now_is_none_of_a_killed_move(
 ) -> None:
     with pytest.raises(VirtError, match="it is defined there too"):
         _half_moved(world, monkeypatch, written="at ten")()
+
+
+def test_what_was_left_on_a_hypervisor_that_is_lost_keeps_nobody_for_ever(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = world()
+    domain = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
+    write_note(domain, MigrationNote("hv1", "hv3", "qemu+tcp://127.0.0.1:9/system"))
+    plan.source.__dict__.pop("domains", None)  # type: ignore[attr-defined]
+    monkeypatch.setattr(location, "_WAIT_SECONDS", 0.0)
+    step = plan().before[0]
+    assert step.description == "remove what an interrupted run left on hv3"
+    with pytest.raises(UnreachableError, match="may have left volumes of web1 on hv3, which does not answer") as caught:
+        step.apply()
+    hint = "If hv3 is gone for good: virsh metadata web1 urn:brine:virt:move:1 --live --config --remove"
+    assert str(caught.value).endswith(hint)
 
 
 def test_nothing_is_rolled_back_when_libvirt_has_moved_it(world: World_) -> None:
