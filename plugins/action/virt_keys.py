@@ -239,7 +239,11 @@ class CertificateTask:
         # A host says itself which addresses it has; what it may not have from us is decided here all the same.
         given = {as_name(wanted) for wanted in options["names"]}
         others = set(self._names_of_others) - given
-        names = [check_name(wanted, "names") for wanted in first["names"] if wanted not in others]
+        # In another spelling, such as in capitals, it would be the same name in the certificate.
+        wanted_names = [check_name(wanted, "names") for wanted in first["names"]]
+        names = [wanted for wanted in wanted_names if wanted not in others]
+        if not options["own_names"]:
+            names = [wanted for wanted in names if wanted in given | {as_name(name)}]
         signed = {}
         for key_pair, request in first["requests"].items():
             kind, _underscore, purpose = key_pair.partition("_")

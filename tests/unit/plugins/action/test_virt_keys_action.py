@@ -181,6 +181,8 @@ def test_a_host_does_not_get_the_names_of_others(cloud: Cloud, monkeypatch: pyte
     ("lie", "words"),
     [
         ({"names": ["*.example"]}, r"'\*.example' is neither"),
+        # A certificate has no zone, and would be good for the address of another host.
+        ({"names": ["2001:db8::2%eth0"]}, "'2001:db8::2%eth0' is neither"),
         ({"requests": {"client": "x"}}, "kind client, which is not in kinds"),
     ],
 )
@@ -191,9 +193,19 @@ def test_a_host_that_asks_for_too_much_gets_nothing(cloud: Cloud, lie: dict[str,
     assert not list((cloud.place / "authority" / "issued").glob("*/*"))
 
 
-def test_a_host_that_claims_the_name_of_another_does_not_get_it(cloud: Cloud) -> None:
-    cloud.lie = {"names": ["hv1", "hv2"]}
-    assert names(cloud.keep()) == ["hv1"]
+@pytest.mark.parametrize("claimed", ["hv2", "HV2", "2001:db8::2", "2001:0DB8:0::2"])
+def test_a_host_that_claims_the_name_of_another_does_not_get_it(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, claimed: str
+) -> None:
+    monkeypatch.setattr(virt_keys, "own_names", lambda: [])
+    cloud.inventory["hv2"] = ["hv2", "2001:db8::2"]
+    cloud.lie = {"names": ["hv1", claimed]}
+    assert names(cloud.keep(own_names=True)) == ["hv1"]
+
+
+def test_a_host_whose_own_names_are_not_wanted_gets_none_of_them(cloud: Cloud) -> None:
+    cloud.lie = {"names": ["hv1", "mig.example", "libvirt.example", "198.51.100.9"]}
+    assert names(cloud.keep(own_names=False, names=["Mig.Example"])) == ["hv1", "mig.example"]
 
 
 def test_the_names_of_hosts_that_a_limit_leaves_out_are_theirs_all_the_same() -> None:
