@@ -18,6 +18,9 @@ DEFAULT_KNOWN_HOSTS = "~/.ssh/known_hosts.d/brine-virt"
 MACHINES_GROUP = "virt_machines"
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Arguments for SSH, such as a ProxyCommand, may put the user into a line for the controller's shell; so whatever stands in
+# a hypervisor's metadata, it is a plain name, as all those that seeds create.
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
 # Ansible gives these their values itself; a machine must not be able to pose as another host.
 _MAGIC_VARIABLES = frozenset(
     {
@@ -93,7 +96,7 @@ def host_vars(
     variables = {
         name: value for name, value in (record.get("variables") or {}).items() if is_allowed_variable(str(name))
     }
-    if record.get("user"):
+    if _USER.fullmatch(str(record.get("user") or "")):
         variables["ansible_user"] = record["user"]
     verified = bool(record.get("host_keys") and known_hosts)
     address = record.get("address") if verified or trust_guest_addresses else _address_beyond_the_guest(record)
