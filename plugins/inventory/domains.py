@@ -34,9 +34,10 @@ description:
     Characters that are not allowed in a group name become underscores.
   - >-
     With O(cache=true) and an O(cache_plugin) that outlives the run, hypervisors are asked again when O(cache_timeout)
-    is over. Ansible's own default, V(memory), does not outlive it. The last good answer of a hypervisor that does not
-    answer then is used in its place, whatever its age. There is a warning, and the hosts have the variable
-    C(virt_stale_since), the time of that answer in UTC. A machine in it that is on another hypervisor now is left out.
+    is over, or the answers are not those of the same hypervisors at the same URIs. Ansible's own default, V(memory),
+    does not outlive it. The last good answer of a hypervisor that does not answer then is used in its place, whatever
+    its age. There is a warning, and the hosts have the variable C(virt_stale_since), the time of that answer in UTC. A
+    machine in it that is on another hypervisor now is left out.
   - >-
     Two machines of the same name on two hypervisors are never merged. Both are listed as C(<name>_<hypervisor>), with a
     warning. So is a machine that has the name of another host or of a group in the inventory, or a name with another
@@ -236,6 +237,7 @@ cache_connection: ~/.cache/brine-virt
 cache_timeout: 60
 """
 
+import contextlib
 import os
 import typing as t
 
@@ -369,15 +371,28 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         use_cache = self.get_option("cache")
         if use_cache and cache:
             try:
-                return self._cache[key], False
+                cached = list(self._cache[key])
             except KeyError:
-                pass  # nothing there, or too old
+                cached = []  # nothing there, or too old
+            if cached and self._is_of(cached, entries):
+                return cached, False
         answers = self._ask(entries)
         if use_cache:
             if any(answer["machines"] is None for answer in answers):
                 answers = with_last_answers(answers, self._last_answers(key))
             self._cache[key] = answers
         return answers, True
+
+    def _is_of(self, answers: list[dict[str, t.Any]], entries: list[HypervisorEntry]) -> bool:
+        """Whether answers are those of these hypervisors: with other inventories beside it, a file may name others."""
+        uris = {answer["hypervisor"]: answer["uri"] for answer in answers}
+        if set(uris) != {entry.name for entry in entries}:
+            return False
+        for entry in entries:
+            with contextlib.suppress(VirtError):  # it was not asked then either, or is listed as it was
+                if uris[entry.name] not in (None, self._hypervisor(entry).uri):
+                    return False
+        return True
 
     def _last_answers(self, key: str) -> list[dict[str, t.Any]]:
         """What the cache has, however old it is."""

@@ -530,6 +530,26 @@ def test_answers_are_cached_as_plain_data(inventory: Inventory, node_uri: str, t
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("other", [{"hv2": {}}, {"hv1": {"virt_uri": "test:///default"}}])
+def test_answers_of_other_hypervisors_are_not_those_of_these(
+    inventory: Inventory, node_uri: str, tmp_path: Path, other: dict[str, t.Any]
+) -> None:
+    cloud = {
+        "plugin": "brine.virt.domains",
+        "hypervisor_group": "hypervisors",
+        "known_hosts": "",
+        "cache": True,
+        "cache_plugin": "ansible.builtin.jsonfile",
+        "cache_connection": str(tmp_path / "cache"),
+    }
+    # The same file, named after the inventory of one cloud, and after that of another.
+    here = {"hypervisors": {"hosts": {"hv1": {"virt_uri": node_uri}}}}
+    there = {"hypervisors": {"hosts": {name: {"virt_uri": "test:///default", **more} for name, more in other.items()}}}
+    assert "web1" in inventory(hosts=here, cloud=cloud).data["virt_machines"]["hosts"]
+    assert inventory(hosts=there, cloud=cloud).data["virt_machines"]["hosts"] == ["test"]
+
+
+@pytest.mark.slow
 def test_a_silent_hypervisor_is_listed_as_it_was_when_there_is_a_cache(
     inventory: Inventory, node_uri: str, tmp_path: Path
 ) -> None:
