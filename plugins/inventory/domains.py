@@ -246,7 +246,7 @@ from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable, get_cache_plugin
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, visible
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import LXML_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import require_libvirt
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import unknown_option
@@ -320,7 +320,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             silent = [warn_of({**answer, "stale_since": None}) for answer in answers if answer["error"] is not None]
             raise AnsibleParserError(f"{path}: {'; '.join(silent)}")
         for text in silent:
-            self.display.warning(text)
+            self._warn(text)
         known_hosts = known_hosts_path(self._templated("known_hosts"), os.path.dirname(os.path.abspath(path)))
         if known_hosts:
             try:
@@ -330,6 +330,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                     f"The machines' host keys cannot be written to {known_hosts}: {exc.strerror or exc}"
                 )
         self.populate(answers, known_hosts)
+
+    def _warn(self, text: str) -> None:
+        """Warn of what names a machine: nobody but its hypervisor has looked at its name."""
+        self.display.warning(visible(text))
 
     # options
 
@@ -440,7 +444,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         stale = {answer["hypervisor"]: answer.get("stale_since") for answer in answers}
         for named in self._named_hosts(answers):
             if named.warning:
-                self.display.warning(named.warning)
+                self._warn(named.warning)
             host = self._data.add_host(named.host)
             variables = vars_of((named.hypervisor, named.uri, named.record), known_hosts)
             if stale[named.hypervisor]:
@@ -459,7 +463,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 self._add_host_to_keyed_groups(keyed_groups, variables, host, strict=strict)
             if _SSH_ARGS in variables:
                 common, first = arguments_beside_ours(
-                    host, inventory_vars.of(host), (ours_first, variables[_SSH_ARGS]), self.display.warning
+                    host, inventory_vars.of(host), (ours_first, variables[_SSH_ARGS]), self._warn
                 )
                 self._data.hosts[host].vars[_SSH_ARGS] = common
                 if first is not None:
@@ -494,7 +498,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         except VirtError as exc:
             raise AnsibleParserError(str(exc)) from exc
         for text in selection.warnings():
-            self.display.warning(text)
+            self._warn(text)
         return named
 
     def _set_variables(self, host: str, variables: dict[str, t.Any]) -> None:

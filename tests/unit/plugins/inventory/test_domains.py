@@ -101,6 +101,18 @@ def test_what_is_constructed(plugin: InventoryModule) -> None:
     assert {"big", "is_running"} <= _groups(plugin, "web1")
 
 
+def test_the_name_of_a_machine_does_not_draw_on_the_terminal(
+    plugin: InventoryModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(plugin.display, "warning", warnings.append)
+    plugin._options.update(strict=False, filters=[{"include": trust_as_template("nothing.at.all")}])
+    twice = _machine("web\x1b[2J\x9b2J")
+    plugin.populate([_answer("hv1", twice), _answer("hv2", {**twice, "host_keys": ["ssh-ed25519 AAAA"]})], "/kh")
+    assert len(warnings) == 3
+    assert all(text.isprintable() for text in warnings), warnings
+
+
 @pytest.mark.parametrize("existing", ["host", "group"])
 def test_a_machine_named_like_something_else_does_not_become_it(plugin: InventoryModule, existing: str) -> None:
     assert plugin.inventory is not None
