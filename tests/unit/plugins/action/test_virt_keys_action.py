@@ -550,3 +550,14 @@ def test_a_moment_is_in_utc() -> None:
     assert str(read_timestamp("2027-01-31T12:00:00+01:00")) == "2027-01-31 12:00:00+01:00"
     with pytest.raises(InputError, match="soon is not a valid timestamp"):
         read_timestamp("soon")
+
+
+def test_a_list_that_cannot_be_read_is_not_taken_for_an_empty_one(cloud: Cloud) -> None:
+    cloud.keep("hv2")
+    cloud.keep("hv1", revoked=["hv2"])
+    (path,) = (cloud.place / "authority").glob("*.crl")
+    path.write_text(path.read_text()[:200])
+    for revoked in ([], ["hv2"]):
+        with pytest.raises(InputError, match=r"\.crl cannot be read") as caught:
+            cloud.keep("hv3", revoked=revoked)
+        assert caught.value.where == "authority"
