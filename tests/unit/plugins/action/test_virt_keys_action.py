@@ -561,3 +561,9 @@ def test_a_list_that_cannot_be_read_is_not_taken_for_an_empty_one(cloud: Cloud) 
         with pytest.raises(InputError, match=r"\.crl cannot be read") as caught:
             cloud.keep("hv3", revoked=revoked)
         assert caught.value.where == "authority"
+
+
+def test_the_answer_of_one_host_keeps_no_other_from_its_certificates(cloud: Cloud) -> None:
+    cloud.keep("hv1")
+    peers = {"hv1": {"trusts": [{}], "issuers": [[]]}, "hv2": "no", "hv3": None}
+    assert cloud.keep("hv2", peers=peers, trust_old=False)["changed"]
