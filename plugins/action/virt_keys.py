@@ -127,6 +127,18 @@ def read_timestamp(text: str | None) -> datetime.datetime | None:
     return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=datetime.timezone.utc)
 
 
+def _is_answer(first: t.Mapping[str, t.Any]) -> bool:
+    """Whether names and requests are what the module says of them: a host may say anything."""
+    names, requests = first.get("names"), first.get("requests")
+    return (
+        isinstance(names, list)
+        and all(isinstance(name, str) for name in names)
+        and isinstance(requests, dict)
+        and all(isinstance(request, str) for request in requests.values())
+        and {key_pair.partition("_")[2] for key_pair in requests} <= {"server", "client", ""}
+    )
+
+
 class CertificateTask:
     """One task: what it wants, and how the host is asked.
 
@@ -231,6 +243,8 @@ class CertificateTask:
 
     def _sign(self, first: dict[str, t.Any]) -> dict[str, str]:
         options = self._options
+        if not _is_answer(first):
+            raise ConflictError(f"the answer of {self._host} is none of virt_keys, so nothing is signed")
         name = options["name"]
         if name in options["revoked"]:
             raise ConflictError(
