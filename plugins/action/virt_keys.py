@@ -127,6 +127,18 @@ def read_timestamp(text: str | None) -> datetime.datetime | None:
     return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=datetime.timezone.utc)
 
 
+def _is_answer(first: t.Mapping[str, t.Any]) -> bool:
+    """Whether names and requests are what the module says of them: a host may say anything."""
+    names, requests = first.get("names"), first.get("requests")
+    return (
+        isinstance(names, list)
+        and all(isinstance(name, str) for name in names)
+        and isinstance(requests, dict)
+        and all(isinstance(request, str) for request in requests.values())
+        and {key_pair.partition("_")[2] for key_pair in requests} <= {"server", "client", ""}
+    )
+
+
 class CertificateTask:
     """One task: what it wants, and how the host is asked.
 
@@ -231,6 +243,8 @@ class CertificateTask:
 
     def _sign(self, first: dict[str, t.Any]) -> dict[str, str]:
         options = self._options
+        if not _is_answer(first):
+            raise ConflictError(f"the answer of {self._host} is none of virt_keys, so nothing is signed")
         name = options["name"]
         if name in options["revoked"]:
             raise ConflictError(
@@ -239,7 +253,11 @@ class CertificateTask:
         # A host says itself which addresses it has; what it may not have from us is decided here all the same.
         given = {as_name(wanted) for wanted in options["names"]}
         others = set(self._names_of_others) - given
-        names = [check_name(wanted, "names") for wanted in first["names"] if wanted not in others]
+        # In another spelling, such as in capitals, it would be the same name in the certificate.
+        wanted_names = [check_name(wanted, "names") for wanted in first["names"]]
+        names = [wanted for wanted in wanted_names if wanted not in others]
+        if not options["own_names"]:
+            names = [wanted for wanted in names if wanted in given | {as_name(name)}]
         signed = {}
         for key_pair, request in first["requests"].items():
             kind, _underscore, purpose = key_pair.partition("_")

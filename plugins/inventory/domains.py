@@ -34,9 +34,10 @@ description:
     Characters that are not allowed in a group name become underscores.
   - >-
     With O(cache=true) and an O(cache_plugin) that outlives the run, hypervisors are asked again when O(cache_timeout)
-    is over. Ansible's own default, V(memory), does not outlive it. The last good answer of a hypervisor that does not
-    answer then is used in its place, whatever its age. There is a warning, and the hosts have the variable
-    C(virt_stale_since), the time of that answer in UTC. A machine in it that is on another hypervisor now is left out.
+    is over, or the answers are not those of the same hypervisors at the same URIs. Ansible's own default, V(memory),
+    does not outlive it. The last good answer of a hypervisor that does not answer then is used in its place, whatever
+    its age. There is a warning, and the hosts have the variable C(virt_stale_since), the time of that answer in UTC. A
+    machine in it that is on another hypervisor now is left out.
   - >-
     Two machines of the same name on two hypervisors are never merged. Both are listed as C(<name>_<hypervisor>), with a
     warning. So is a machine that has the name of another host or of a group in the inventory, or a name with another
@@ -236,6 +237,7 @@ cache_connection: ~/.cache/brine-virt
 cache_timeout: 60
 """
 
+import contextlib
 import os
 import typing as t
 
@@ -244,7 +246,7 @@ from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable, get_cache_plugin
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, visible
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import LXML_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import require_libvirt
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import unknown_option
@@ -318,7 +320,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             silent = [warn_of({**answer, "stale_since": None}) for answer in answers if answer["error"] is not None]
             raise AnsibleParserError(f"{path}: {'; '.join(silent)}")
         for text in silent:
-            self.display.warning(text)
+            self._warn(text)
         known_hosts = known_hosts_path(self._templated("known_hosts"), os.path.dirname(os.path.abspath(path)))
         if known_hosts:
             try:
@@ -328,6 +330,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                     f"The machines' host keys cannot be written to {known_hosts}: {exc.strerror or exc}"
                 )
         self.populate(answers, known_hosts)
+
+    def _warn(self, text: str) -> None:
+        """Warn of what names a machine: nobody but its hypervisor has looked at its name."""
+        self.display.warning(visible(text))
 
     # options
 
@@ -369,15 +375,28 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         use_cache = self.get_option("cache")
         if use_cache and cache:
             try:
-                return self._cache[key], False
+                cached = list(self._cache[key])
             except KeyError:
-                pass  # nothing there, or too old
+                cached = []  # nothing there, or too old
+            if cached and self._is_of(cached, entries):
+                return cached, False
         answers = self._ask(entries)
         if use_cache:
             if any(answer["machines"] is None for answer in answers):
                 answers = with_last_answers(answers, self._last_answers(key))
             self._cache[key] = answers
         return answers, True
+
+    def _is_of(self, answers: list[dict[str, t.Any]], entries: list[HypervisorEntry]) -> bool:
+        """Whether answers are those of these hypervisors: with other inventories beside it, a file may name others."""
+        uris = {answer["hypervisor"]: answer["uri"] for answer in answers}
+        if set(uris) != {entry.name for entry in entries}:
+            return False
+        for entry in entries:
+            with contextlib.suppress(VirtError):  # it was not asked then either, or is listed as it was
+                if uris[entry.name] not in (None, self._hypervisor(entry).uri):
+                    return False
+        return True
 
     def _last_answers(self, key: str) -> list[dict[str, t.Any]]:
         """What the cache has, however old it is."""
@@ -425,7 +444,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         stale = {answer["hypervisor"]: answer.get("stale_since") for answer in answers}
         for named in self._named_hosts(answers):
             if named.warning:
-                self.display.warning(named.warning)
+                self._warn(named.warning)
             host = self._data.add_host(named.host)
             variables = vars_of((named.hypervisor, named.uri, named.record), known_hosts)
             if stale[named.hypervisor]:
@@ -444,7 +463,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 self._add_host_to_keyed_groups(keyed_groups, variables, host, strict=strict)
             if _SSH_ARGS in variables:
                 common, first = arguments_beside_ours(
-                    host, inventory_vars.of(host), (ours_first, variables[_SSH_ARGS]), self.display.warning
+                    host, inventory_vars.of(host), (ours_first, variables[_SSH_ARGS]), self._warn
                 )
                 self._data.hosts[host].vars[_SSH_ARGS] = common
                 if first is not None:
@@ -479,7 +498,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         except VirtError as exc:
             raise AnsibleParserError(str(exc)) from exc
         for text in selection.warnings():
-            self.display.warning(text)
+            self._warn(text)
         return named
 
     def _set_variables(self, host: str, variables: dict[str, t.Any]) -> None:

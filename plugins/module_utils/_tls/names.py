@@ -64,7 +64,8 @@ def is_name(name: str) -> bool:
         address = ipaddress.ip_address(name)
     except ValueError:
         return is_dns_name(name) and not name.lower().startswith("localhost")
-    return not address.is_loopback and not address.is_link_local
+    # A certificate does not say which link an address is on: it would be good for the one without a zone.
+    return not address.is_loopback and not address.is_link_local and "%" not in name
 
 
 def as_name(name: str) -> str:

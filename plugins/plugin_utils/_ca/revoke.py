@@ -64,6 +64,13 @@ def _list_of(ca_store: CaStore, ca: CertificateAuthority, wanted: set[int], *, s
     path = ca_store.folder / f"{ca.short}.crl"
     text = path.read_text(encoding="ascii") if path.exists() else ""
     found = certs.read_lists(text)
+    if text.strip() and not found:
+        # Another one in its place would let in again all that it has revoked.
+        raise InputError(
+            f"{path} cannot be read",
+            where="authority",
+            hint="Restore it from a backup, or copy its list from /etc/pki/CA/cacrl.pem of a host",
+        )
     listed = {entry.serial_number: entry for entry in found[0]} if found else {}
     fresh = sorted(wanted - set(listed))
     if not fresh:

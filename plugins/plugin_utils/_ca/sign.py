@@ -87,6 +87,12 @@ def _public_key(request: str, certificate_spec: CertificateSpec) -> certs.Public
         raise InputError(f"the request of {certificate_spec.name} is not signed with its own key")
     if not isinstance(public, (certs.ec.EllipticCurvePublicKey, certs.rsa.RSAPublicKey)):
         raise InputError(f"the request of {certificate_spec.name} has a key that is neither ECDSA nor RSA")
+    if not any(certs.fits_key_type(public, key_type) for key_type in certs.KEY_TYPES):
+        # Whoever finds it out is a hypervisor to all others.
+        raise InputError(
+            f"the request of {certificate_spec.name} has a key that is weaker than those that hosts make: "
+            f"{public.key_size} bits"
+        )
     return public
 
 

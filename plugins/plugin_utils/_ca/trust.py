@@ -101,4 +101,4 @@ def _with_others(ca: CertificateAuthority, peers: Mapping[str, t.Any] | None) ->
 def _list(answer: t.Any, key: str) -> list[str]:
     """A list in a host's answer; empty when there was none."""
     found = answer.get(key) if isinstance(answer, Mapping) else None
-    return found if isinstance(found, list) else []
+    return [text for text in found if isinstance(text, str)] if isinstance(found, list) else []

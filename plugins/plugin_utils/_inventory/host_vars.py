@@ -18,6 +18,9 @@ DEFAULT_KNOWN_HOSTS = "~/.ssh/known_hosts.d/brine-virt"
 MACHINES_GROUP = "virt_machines"
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Arguments for SSH, such as a ProxyCommand, may put the user into a line for the controller's shell; so whatever stands
+# in a hypervisor's metadata, it is a plain name, as all those that seeds create.
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
 # Ansible gives these their values itself; a machine must not be able to pose as another host.
 _MAGIC_VARIABLES = frozenset(
     {
@@ -93,10 +96,10 @@ def host_vars(
     variables = {
         name: value for name, value in (record.get("variables") or {}).items() if is_allowed_variable(str(name))
     }
-    if record.get("user"):
+    if _USER.fullmatch(str(record.get("user") or "")):
         variables["ansible_user"] = record["user"]
     verified = bool(record.get("host_keys") and known_hosts)
-    address = record.get("address") if verified or trust_guest_addresses else _address_beyond_the_guest(record)
+    address = counting_address(record, verified=verified or trust_guest_addresses)
     if address and not record.get("building"):
         variables["ansible_host"] = address
     if record.get("host_keys") and known_hosts:
@@ -105,6 +108,16 @@ def host_vars(
     variables.update({f"virt_{field}": record.get(field) for field in fields})
     variables.update(virt_hypervisor=hypervisor, virt_uri=uri)
     return variables
+
+
+def counting_address(record: Mapping[str, t.Any], *, verified: bool | None = None) -> str | None:
+    """The address that is taken to be the machine's, None without one.
+
+    verified: whether what only the guest claims counts as well; by default where SSH could check who answers there.
+    """
+    if record.get("host_keys") if verified is None else verified:
+        return record.get("address")
+    return _address_beyond_the_guest(record)
 
 
 def _address_beyond_the_guest(record: Mapping[str, t.Any]) -> str | None:

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import reserved_meaning
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import MACHINES_GROUP
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import MACHINES_GROUP, counting_address
 
 # Hosts of these groups that have no machine's UUID are the user's, or an earlier task's, own mention of a machine.
 _MENTIONED = (MACHINES_GROUP, "virt_provisioned")
@@ -81,4 +81,5 @@ def _is_at(variables: Mapping[str, t.Any], record: Mapping[str, t.Any]) -> bool:
         address = variables["ansible_host"]
     except Exception:  # a template that cannot be rendered, which is for who uses it to complain about
         return False
-    return record.get("address") is not None and address == record["address"]
+    own = counting_address(record)
+    return own is not None and bool(address == own)

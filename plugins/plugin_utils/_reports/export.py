@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import p
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import split_answers
 
 _MARK = "# Written by brine.virt.export; as long as nobody changes this file, the next export replaces it. sha256: "
-_TEMPLATE = re.compile(r"\{[{%#]")
+_TEMPLATE = re.compile(r"\{[{%#]|#jinja2:")
 # YAML folds these like line feeds, unless they are escaped in double quotes.
 _OTHER_BREAKS = re.compile("[\x85\u2028\u2029]")
 _WIDTH = 120

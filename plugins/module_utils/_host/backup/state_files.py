@@ -10,6 +10,7 @@ https://libvirt.org/formatdomain.html#bios-bootloader (nvram), #tpm-device; libv
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import typing as t
@@ -99,8 +100,8 @@ def write_nvram(backup: str, name: str, path: str, *, replace: bool) -> bool:
 def read_nvram(path: str) -> bytes | None:
     """The UEFI variables of a machine; None where there are none yet. Raises HostError."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        with open_inside(*os.path.split(path)) as descriptor:
+            return _read(descriptor)
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -113,9 +114,7 @@ def take_back(path: str, content: bytes | None) -> None:
         if content is None:
             os.unlink(path)
             return
-        with open(path, "wb") as file:
-            file.write(content)
-            os.fsync(file.fileno())
+        _write_over(path, io.BytesIO(content))
     except FileNotFoundError:
         pass
     except OSError as exc:
@@ -208,7 +207,8 @@ def tpm_file(name: str) -> str:
 
 
 def _copy(source: str, target: str) -> None:
-    with open(source, "rb") as old:
+    # QEMU and swtpm may write to these folders: a link that a broken-out one has put there is not followed.
+    with open_inside(*os.path.split(source)) as found, open(found, "rb", closefd=False) as old:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as new:
             shutil.copyfileobj(old, new)
@@ -235,14 +235,18 @@ def _read(descriptor: int) -> bytes:
 
 def _take_out(backup: str, name: str, path: str) -> None:
     """Over what is there, whole or not at all, and with its owner."""
+    with open_inside(backup, name) as descriptor, open(descriptor, "rb", closefd=False) as old:
+        _write_over(path, old)
+
+
+def _write_over(path: str, content: t.BinaryIO) -> None:
     draft = path + _DRAFT
     owner = os.lstat(path) if os.path.lexists(path) else None
-    with open_inside(backup, name) as descriptor, open(descriptor, "rb", closefd=False) as old:
-        new = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(new, "wb") as file:
-            if owner is not None:
-                os.fchown(new, owner.st_uid, owner.st_gid)
-            shutil.copyfileobj(old, file)
-            file.flush()
-            os.fsync(new)
+    new = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(new, "wb") as file:
+        if owner is not None:
+            os.fchown(new, owner.st_uid, owner.st_gid)
+        shutil.copyfileobj(content, file)
+        file.flush()
+        os.fsync(new)
     os.replace(draft, path)

@@ -31,6 +31,8 @@ _QEMU = "{http://libvirt.org/schemas/domain/qemu/1.0}"
 _FOREIGN = ("filesystem", "hostdev", "seclabel", "shmem", "lease")
 # Firmware, programs and logs have their places; an entropy source is everybody's.
 _FINE_FOLDERS = ("/usr/share/", "/var/log/libvirt/")
+# What a guest says is written into these.
+_WRITTEN_TAGS, _LOGS = ("source", "log"), "/var/log/libvirt/"
 _FINE_PATHS = ("/dev/urandom", "/dev/random", "/dev/hwrng")
 # libvirt and QEMU take what is no absolute path from / on, and a program by its name alone.
 _PATH_ATTRIBUTES = ("path", "file", "socket", "tap", "vhost", "evdev", "rendernode", "template")
@@ -83,14 +85,15 @@ def _harmful(element: etree._Element) -> t.Iterator[str]:
         yield "has an <input> of the hypervisor's own devices"
     named = [(name in _PATH_ATTRIBUTES, str(text)) for name, text in element.attrib.items()]
     for is_path, text in (*named, (tag in _PATH_TAGS, (element.text or "").strip())):
-        if text and (is_path or text.startswith("/")) and not _is_fine(text):
+        if text and (is_path or text.startswith("/")) and not _is_fine(text, written=tag in _WRITTEN_TAGS):
             yield f"names {text:.200} in <{tag}>"
     for child in element:
         yield from _harmful(child)
 
 
-def _is_fine(path: str) -> bool:
-    return path in _FINE_PATHS or (path.startswith(_FINE_FOLDERS) and posixpath.normpath(path) == path)
+def _is_fine(path: str, *, written: bool) -> bool:
+    folders = _LOGS if written else _FINE_FOLDERS
+    return path in _FINE_PATHS or (path.startswith(folders) and posixpath.normpath(path) == path)
 
 
 def restored_domain(

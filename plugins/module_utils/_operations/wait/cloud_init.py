@@ -30,6 +30,9 @@ Ask = t.Callable[[str, Mapping[str, t.Any]], t.Any]
 def read_status(ask: Ask) -> tuple[bool | None, str]:
     """Whether cloud-init has ended well, None while it runs; and that in words. Raises VirtError when nobody knows."""
     handle = ask("guest-file-open", {"path": STATUS_FILE, "mode": "r"})
+    if not isinstance(handle, int):
+        # It goes back to the guest, and what is nested deeply could not be written.
+        raise HostError("the guest agent's answer cannot be read")
     try:
         answer = ask("guest-file-read", {"handle": handle, "count": _MOST_BYTES})
     finally:

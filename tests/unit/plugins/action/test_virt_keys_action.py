@@ -181,7 +181,13 @@ def test_a_host_does_not_get_the_names_of_others(cloud: Cloud, monkeypatch: pyte
     ("lie", "words"),
     [
         ({"names": ["*.example"]}, r"'\*.example' is neither"),
+        # A certificate has no zone, and would be good for the address of another host.
+        ({"names": ["2001:db8::2%eth0"]}, "'2001:db8::2%eth0' is neither"),
         ({"requests": {"client": "x"}}, "kind client, which is not in kinds"),
+        ({"names": None}, "the answer of hv1 is none of virt_keys"),
+        ({"names": ["hv1", 7]}, "the answer of hv1 is none of virt_keys"),
+        ({"requests": {"libvirt_server": 7}}, "the answer of hv1 is none of virt_keys"),
+        ({"requests": {"libvirt_authority": "x"}}, "the answer of hv1 is none of virt_keys"),
     ],
 )
 def test_a_host_that_asks_for_too_much_gets_nothing(cloud: Cloud, lie: dict[str, t.Any], words: str) -> None:
@@ -191,9 +197,19 @@ def test_a_host_that_asks_for_too_much_gets_nothing(cloud: Cloud, lie: dict[str,
     assert not list((cloud.place / "authority" / "issued").glob("*/*"))
 
 
-def test_a_host_that_claims_the_name_of_another_does_not_get_it(cloud: Cloud) -> None:
-    cloud.lie = {"names": ["hv1", "hv2"]}
-    assert names(cloud.keep()) == ["hv1"]
+@pytest.mark.parametrize("claimed", ["hv2", "HV2", "2001:db8::2", "2001:0DB8:0::2"])
+def test_a_host_that_claims_the_name_of_another_does_not_get_it(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, claimed: str
+) -> None:
+    monkeypatch.setattr(virt_keys, "own_names", lambda: [])
+    cloud.inventory["hv2"] = ["hv2", "2001:db8::2"]
+    cloud.lie = {"names": ["hv1", claimed]}
+    assert names(cloud.keep(own_names=True)) == ["hv1"]
+
+
+def test_a_host_whose_own_names_are_not_wanted_gets_none_of_them(cloud: Cloud) -> None:
+    cloud.lie = {"names": ["hv1", "mig.example", "libvirt.example", "198.51.100.9"]}
+    assert names(cloud.keep(own_names=False, names=["Mig.Example"])) == ["hv1", "mig.example"]
 
 
 def test_the_names_of_hosts_that_a_limit_leaves_out_are_theirs_all_the_same() -> None:
@@ -538,3 +554,20 @@ def test_a_moment_is_in_utc() -> None:
     assert str(read_timestamp("2027-01-31T12:00:00+01:00")) == "2027-01-31 12:00:00+01:00"
     with pytest.raises(InputError, match="soon is not a valid timestamp"):
         read_timestamp("soon")
+
+
+def test_a_list_that_cannot_be_read_is_not_taken_for_an_empty_one(cloud: Cloud) -> None:
+    cloud.keep("hv2")
+    cloud.keep("hv1", revoked=["hv2"])
+    (path,) = (cloud.place / "authority").glob("*.crl")
+    path.write_text(path.read_text()[:200])
+    for revoked in ([], ["hv2"]):
+        with pytest.raises(InputError, match=r"\.crl cannot be read") as caught:
+            cloud.keep("hv3", revoked=revoked)
+        assert caught.value.where == "authority"
+
+
+def test_the_answer_of_one_host_keeps_no_other_from_its_certificates(cloud: Cloud) -> None:
+    cloud.keep("hv1")
+    peers = {"hv1": {"trusts": [{}], "issuers": [[]]}, "hv2": "no", "hv3": None}
+    assert cloud.keep("hv2", peers=peers, trust_old=False)["changed"]

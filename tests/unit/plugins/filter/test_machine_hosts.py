@@ -43,10 +43,19 @@ def listed_as(uuid: str, hypervisor: str) -> dict[str, str]:
     ],
 )
 def test_which_host_a_machine_is(name: str, hosts: dict[str, t.Any], groups: dict[str, t.Any], host: str) -> None:
-    record = {"name": name, "uuid": OURS, "address": "192.0.2.7"}
+    record = {"name": name, "uuid": OURS, "address": "192.0.2.7", "host_keys": ["ssh-ed25519 AAAA"]}
     (found,) = machine_hosts({"hv1": [record]}, [{"name": name, "hypervisor": "hv1"}], hosts, groups)
     assert (found["host"], found["hypervisor"], found["machine"]) == (host, "hv1", record)
     assert found["listed"] == ("virt_uuid" in hosts.get(host, {}))
+
+
+@pytest.mark.parametrize(("origin", "host"), [("lease", "web1"), ("agent", "web1_hv1"), ("arp", "web1_hv1")])
+def test_a_guest_does_not_become_a_host_by_claiming_its_address(origin: str, host: str) -> None:
+    nics = [{"addresses": [{"address": "192.0.2.7", "origin": origin}]}]
+    record = {"name": "web1", "uuid": OURS, "address": "192.0.2.7", "addresses": ["192.0.2.7"], "nics": nics}
+    hosts = {"web1": {"ansible_host": "192.0.2.7"}}
+    (found,) = machine_hosts({"hv1": [record]}, [{"name": "web1", "hypervisor": "hv1"}], hosts, {})
+    assert found["host"] == host
 
 
 def test_only_the_machines_of_the_run_each_on_its_own_hypervisor() -> None:

@@ -101,6 +101,18 @@ def test_what_is_constructed(plugin: InventoryModule) -> None:
     assert {"big", "is_running"} <= _groups(plugin, "web1")
 
 
+def test_the_name_of_a_machine_does_not_draw_on_the_terminal(
+    plugin: InventoryModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(plugin.display, "warning", warnings.append)
+    plugin._options.update(strict=False, filters=[{"include": trust_as_template("nothing.at.all")}])
+    twice = _machine("web\x1b[2J\x9b2J")
+    plugin.populate([_answer("hv1", twice), _answer("hv2", {**twice, "host_keys": ["ssh-ed25519 AAAA"]})], "/kh")
+    assert len(warnings) == 3
+    assert all(text.isprintable() for text in warnings), warnings
+
+
 @pytest.mark.parametrize("existing", ["host", "group"])
 def test_a_machine_named_like_something_else_does_not_become_it(plugin: InventoryModule, existing: str) -> None:
     assert plugin.inventory is not None
@@ -527,6 +539,26 @@ def test_answers_are_cached_as_plain_data(inventory: Inventory, node_uri: str, t
     assert "db-from-cache" in second.data["virt_machines"]["hosts"]
     assert second.data["_meta"]["hostvars"]["web1"] == first.data["_meta"]["hostvars"]["web1"]
     assert UUID in (tmp_path / "kh").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("other", [{"hv2": {}}, {"hv1": {"virt_uri": "test:///default"}}])
+def test_answers_of_other_hypervisors_are_not_those_of_these(
+    inventory: Inventory, node_uri: str, tmp_path: Path, other: dict[str, t.Any]
+) -> None:
+    cloud = {
+        "plugin": "brine.virt.domains",
+        "hypervisor_group": "hypervisors",
+        "known_hosts": "",
+        "cache": True,
+        "cache_plugin": "ansible.builtin.jsonfile",
+        "cache_connection": str(tmp_path / "cache"),
+    }
+    # The same file, named after the inventory of one cloud, and after that of another.
+    here = {"hypervisors": {"hosts": {"hv1": {"virt_uri": node_uri}}}}
+    there = {"hypervisors": {"hosts": {name: {"virt_uri": "test:///default", **more} for name, more in other.items()}}}
+    assert "web1" in inventory(hosts=here, cloud=cloud).data["virt_machines"]["hosts"]
+    assert inventory(hosts=there, cloud=cloud).data["virt_machines"]["hosts"] == ["test"]
 
 
 @pytest.mark.slow

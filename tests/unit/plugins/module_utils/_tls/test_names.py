@@ -46,7 +46,21 @@ def test_a_name_in_the_form_of_certificates(name: str, form: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "a b", "-a", "a-", "a..b", "hv*", "localhost", "localhost.localdomain", "::1", "fe80::1", "1.2.3", "x" * 64],
+    [
+        "",
+        "a b",
+        "-a",
+        "a-",
+        "a..b",
+        "hv*",
+        "localhost",
+        "localhost.localdomain",
+        "::1",
+        "fe80::1",
+        "1.2.3",
+        "x" * 64,
+        "2001:db8::1%eth0",
+    ],
 )
 def test_what_is_no_name_of_a_host(name: str) -> None:
     assert not is_name(name)

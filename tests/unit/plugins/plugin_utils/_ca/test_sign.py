@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
@@ -96,6 +97,14 @@ def test_a_request_that_somebody_changed_is_refused(ca_store: CaStore) -> None:
     assert changed != good
     text = x509.load_der_x509_csr(changed).public_bytes(serialization.Encoding.PEM).decode()
     with pytest.raises(InputError, match="not signed with its own key"):
+        sign(ca_store, ca_store.current, text, CERTIFICATE_SPEC)
+
+
+@pytest.mark.parametrize("key", [rsa.generate_private_key(65537, 1024), ec.generate_private_key(ec.SECP192R1())])
+def test_a_key_that_could_be_found_out_is_refused(ca_store: CaStore, key: t.Any) -> None:
+    builder = x509.CertificateSigningRequestBuilder().subject_name(certs.make_name("", None, "hv1"))
+    text = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+    with pytest.raises(InputError, match="the request of hv1 has a key that is weaker than those that hosts make"):
         sign(ca_store, ca_store.current, text, CERTIFICATE_SPEC)
 
 

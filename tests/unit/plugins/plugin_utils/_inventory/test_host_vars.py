@@ -61,6 +61,10 @@ RECORD: dict[str, t.Any] = {
         ({"host_keys": [], "addresses": ["192.0.2.7"]}, "/kh", {"ansible_user": "ansible"}),
         ({"address": None, "addresses": [], "user": None, "host_keys": []}, "/kh", {}),
         ({"building": True, "host_keys": []}, "/kh", {"ansible_user": "ansible"}),
+        # What no seed has, a hypervisor has made up for whoever puts it into a command of the controller.
+        ({"user": "$(id>/tmp/x)"}, None, {"ansible_host": "198.51.100.7"}),
+        ({"user": "-oProxyCommand=id"}, None, {"ansible_host": "198.51.100.7"}),
+        ({"user": "a\n"}, None, {"ansible_host": "198.51.100.7"}),
         (
             {"variables": {"ansible_host": "203.0.113.1", "ansible_connection": "local"}, "host_keys": []},
             "/kh",

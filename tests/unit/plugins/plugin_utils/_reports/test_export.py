@@ -95,6 +95,8 @@ def test_the_words_of_others_are_no_templates_and_no_yaml() -> None:
         "{{ lookup('pipe', 'id') }}",
         "{% raw %}",
         "{# x #}",
+        # The beginning by which Ansible lets a text choose its own braces.
+        "#jinja2:variable_start_string:'[[', variable_end_string:']]'\n[[ lookup('pipe', 'id') ]]",
         "yes",
         "1e3",
         "2030-01-01",
@@ -106,7 +108,7 @@ def test_the_words_of_others_are_no_templates_and_no_yaml() -> None:
     ]
     found = export_file({"hv1": [machine(variables={"a": words, "b": {"{{ c }}": None}}, title=words[0])]})
     (entry,) = yaml.load(found["text"], Loader)["virt_vms"]  # noqa: S506 - a safe one
-    assert entry["variables"]["a"] == [f"(unsafe) {word}" for word in words[:3]] + words[3:]
+    assert entry["variables"]["a"] == [f"(unsafe) {word}" for word in words[:4]] + words[4:]
     assert entry["title"] == f"(unsafe) {words[0]}"
 
 

@@ -57,6 +57,18 @@ def test_uefi_variables_come_back_and_go_over_nothing(tmp_path: Path) -> None:
     assert [one.name for one in place.parent.iterdir()] == ["web1_VARS.fd"]
 
 
+def test_a_link_that_qemu_has_put_there_leads_nowhere(tmp_path: Path) -> None:
+    secret, link = tmp_path / "shadow", tmp_path / "web1_VARS.fd"
+    secret.write_bytes(b"of root")
+    link.symlink_to(secret)
+    with pytest.raises(HostError, match="cannot copy"):
+        state_files.copy_in(str(link), str(tmp_path / "nvram.fd"))
+    with pytest.raises(HostError, match="cannot read"):
+        state_files.read_nvram(str(link))
+    state_files.take_back(str(link), b"variables")
+    assert (secret.read_bytes(), link.read_bytes(), link.is_symlink()) == (b"of root", b"variables", False)
+
+
 def test_the_state_of_a_tpm_comes_back(tmp_path: Path, swtpm: Path) -> None:
     (swtpm / "u1" / "tpm2").mkdir(parents=True)
     assert state_files.tpm_state("u1") is None

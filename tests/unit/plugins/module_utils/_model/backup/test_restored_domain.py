@@ -156,6 +156,9 @@ def test_an_ordinary_definition_is_harmless() -> None:
         ("</devices>", "<hostdev mode='subsystem'/></devices>", "has a <hostdev>"),
         ("</devices>", "<filesystem><source dir='/'/></filesystem></devices>", "has a <filesystem>"),
         ("</devices>", "<serial type='file'><source path='/etc/cron.d/x'/></serial></devices>", "names /etc/cron.d/x"),
+        # virtlogd writes there what the guest says, as root.
+        ("/var/log/libvirt/qemu/web1-serial.log", "/usr/share/polkit-1/rules.d/x.rules", "names /usr/share/polkit-1"),
+        ("</devices>", "<serial type='file'><source path='/usr/share/x'/></serial></devices>", "names /usr/share/x in"),
         ("</devices>", "<interface type='ethernet'><script path='/tmp/x'/></interface></devices>", "names /tmp/x"),
         ("</devices>", "<interface type='ethernet'><script path='reboot'/></interface></devices>", "names reboot in"),
         ("</devices>", "<serial type='file'><source path='etc/passwd'/></serial></devices>", "names etc/passwd in"),

@@ -70,3 +70,15 @@ def test_whatever_a_guest_has_there_is_one_sentence(contents: bytes) -> None:
 def test_an_agent_that_answers_something_else() -> None:
     with pytest.raises(HostError):
         read_status(lambda _command, _given: {"buf-b64": 7})
+
+
+def test_a_handle_that_is_none_goes_nowhere() -> None:
+    asked: list[str] = []
+
+    def ask(command: str, _given: t.Mapping[str, t.Any]) -> t.Any:
+        asked.append(command)
+        return [[[]]]
+
+    with pytest.raises(HostError, match="the guest agent's answer cannot be read"):
+        read_status(ask)
+    assert asked == ["guest-file-open"]
