@@ -15,13 +15,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import old_units
 from .cores import Core, clean_environment, find_core, prepare_home
-from .junit import read_reports
 from .results import Counts
 from .runner import Check
 from .tree import copy_tree
-from .units import count_both
+from .units import by_ansible_test, by_pytest
+from .units.junit import read_reports
 
 NO_NEXT = "no Python 3.12 or newer with its headers is on this machine"
 # What of the output of `ansible-test sanity` is a finding; the rest is how it installed its tools.
@@ -127,7 +126,7 @@ def guide_check(core: Core, build: Path) -> Check:
 def pytest_units(core: Core, build: Path, *, quick: bool) -> Check:
     """Return the unit tests by pytest itself: ansible-test starts a process for each test, which takes twice as long.
 
-    `quick`: without those marked `slow`, and with few examples of hypothesis. What fails is run once more, see units.
+    `quick`: without those marked `slow`, and with few examples of hypothesis. What fails is run once more.
     """
     report = core.copy / "tests/output/junit/pytest.xml"
     options = ["-q", "--numprocesses=2", "--dist=worksteal"]
@@ -135,11 +134,18 @@ def pytest_units(core: Core, build: Path, *, quick: bool) -> Check:
     words = [*options, *selection, "tests/unit"]
     return Check(
         f"unit tests {core.version}, Python {core.python}",
-        ["python", "-m", "tests.gate.units", str(report), str(build / f"cache/pytest-{core.version}"), *words],
+        [
+            "python",
+            "-m",
+            "tests.gate.units.by_pytest",
+            str(report),
+            str(build / f"cache/pytest-{core.version}"),
+            *words,
+        ],
         core.copy,
         # Outside the copy, which loses what git would not commit.
         {**clean_environment(core, build), "PYTHONPYCACHEPREFIX": str(build / f"cache/bytecode-{core.version}")},
-        count=functools.partial(count_both, report),
+        count=functools.partial(by_pytest.count_both, report),
     )
 
 
@@ -185,8 +191,8 @@ def core_checks(core: Core, build: Path, *, newest: bool, old_python: str | None
         )
         # The way of the reports is relative to the copy.
         reports, pattern = Path("tests/output/junit"), f"python{old_python}-*.xml"
-        again = [str(core.bin / "python"), "-m", "tests.gate.old_units", str(reports), pattern]
-        count = functools.partial(old_units.count_both, core.copy / reports, pattern)
+        again = [str(core.bin / "python"), "-m", "tests.gate.units.by_ansible_test", str(reports), pattern]
+        count = functools.partial(by_ansible_test.count_both, core.copy / reports, pattern)
         units.append(replace(check, command=[*again, *check.command], count=count))
     words = [] if newest else ["--python", core.python, "--skip-test", "pylint"]
     return [*units, sanity_check("sanity", core, build, words)]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.tests.gate import old_units
 from ansible_collections.brine.virt.tests.gate.results import Counts
-from ansible_collections.brine.virt.tests.gate.units import count_both, run_twice
+from ansible_collections.brine.virt.tests.gate.units import by_ansible_test
+from ansible_collections.brine.virt.tests.gate.units.by_pytest import count_both, run_twice
 
 GOOD = "def test_good():\n    pass\n"
 BAD = "def test_bad():\n    raise AssertionError\n"
@@ -91,12 +91,12 @@ def run_old(folder: Path, monkeypatch: pytest.MonkeyPatch, modules: str, utils: 
     Path("pytest.ini").write_text("[pytest]\n")
     Path("like_ansible_test.py").write_text(LIKE_ANSIBLE_TEST)
     Path("reports").mkdir()
-    for context, text in zip(old_units.CONTEXTS, (modules, utils), strict=True):
+    for context, text in zip(by_ansible_test.CONTEXTS, (modules, utils), strict=True):
         (folder / "tests" / context).mkdir(parents=True)
         Path(f"tests/{context}/test_{context}.py").write_text(text)
     command = [sys.executable, "like_ansible_test.py", str(Path(sys.executable).with_name("pytest"))]
-    status = old_units.run_twice(Path("reports"), "python3.9-*.xml", command)
-    counts, complaints = old_units.count_both(Path("reports"), "python3.9-*.xml")
+    status = by_ansible_test.run_twice(Path("reports"), "python3.9-*.xml", command)
+    counts, complaints = by_ansible_test.count_both(Path("reports"), "python3.9-*.xml")
     assert not complaints
     return status, counts
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the unit tests of what runs on hypervisors by ansible-test, and once more the files of what fails; see units.
+"""Run the unit tests of what runs on hypervisors by ansible-test, and once more the files of what fails; see by_pytest.
 
 ansible-test takes files, not tests, and ends with the first of its contexts that has a failure.
 """
@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from ..results import Counts
+from .by_pytest import MOST
 from .junit import read_reports
-from .results import Counts
-from .units import MOST
 
 # What ansible-test runs with a Python that is none of a controller's, in this order, with a report each.
 CONTEXTS = ("modules", "module_utils")
@@ -46,7 +46,7 @@ def run_twice(reports: Path, pattern: str, command: Sequence[str]) -> int:
 
 
 def count_both(reports: Path, pattern: str) -> tuple[Counts, list[str]]:
-    """Add up both tries, as units.count_both does."""
+    """Add up both tries, as by_pytest.count_both does."""
     first = sorted(first_try(reports).glob(pattern))
     second = sorted(reports.glob(pattern))
     if not first:

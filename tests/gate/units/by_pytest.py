@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from ..results import Counts
 from .junit import read_reports
-from .results import Counts
 
 # Of pytest: tests ran, and some of them failed.
 _SOME_FAILED = 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from .results import Counts
+from ..results import Counts
 
 # Why a test may be skipped: what it lacks is nothing that tests/gate/setup could install. Any other skip is a failure:
 # have tests/gate/setup install what is missing.
