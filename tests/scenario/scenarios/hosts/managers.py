@@ -5,13 +5,15 @@ has its old network back. Each step is done on all hosts at once, and fails with
 from __future__ import annotations
 
 import json
+import time
 import typing as t
 
-from ...cloud import Cloud, must
+from ...cloud import Cloud, Failure, must
 from ...managed_hosts import (
     BRIDGE,
     HOSTS,
     LONG_SECONDS,
+    RELEASES,
     SHORT_SECONDS,
     UPLINK,
     Host,
@@ -37,6 +39,13 @@ ELSEWHERE = "192.0.2"
 GUESTS = HOSTS[:4]
 MACHINE = "bridged"
 _GUEST_SECONDS = 240
+# NetworkManager tries four times for 45 s each, unless it is told otherwise.
+_SILENT_SECONDS = 270
+_ADDRESS_SECONDS = 60
+_ASK_AGAIN = {
+    "networkmanager": f"nmcli connection up brine-{BRIDGE}",
+    **dict.fromkeys(("networkd", "netplan"), f"networkctl reconfigure {BRIDGE}"),
+}
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
@@ -61,6 +70,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("again, and in check mode: nothing to change", lambda: _again(cloud))
     scenario.step("its spanning tree protocol is switched on", lambda: _stp(cloud))
     scenario.step("an address of another network for a bridge: it goes back", lambda: _wrong_change(cloud))
+    scenario.step("a DHCP server that is silent for minutes ends no bridge", lambda: _silent_dhcp(cloud))
     scenario.step("a guest gets an address by way of the bridge", lambda: _guest(cloud))
     scenario.step("after a reboot the bridge is there, and the guest on it", lambda: _after_reboot(cloud))
 
@@ -184,6 +194,32 @@ def _wrong_change(cloud: Cloud) -> None:
     on_each(lambda host: _all_as_before(cloud, host), able)
     for host, old, new in zip(HOSTS, before, on_each(lambda host: network(cloud, host)), strict=True):
         must(new == old, f"the network of {host} is not as it was:\n{old}\nnow\n{new}")
+
+
+def _silent_dhcp(cloud: Cloud) -> None:
+    """Each asks again while nothing reaches it: as after a power cut, where a host boots before its router does."""
+    asking = [host for host in HOSTS if host.release == RELEASES[1] and host.manager in _ASK_AGAIN]
+    for host in asking:
+        cloud.on(host.name, f"systemd-run --on-active=5 --timer-property=AccuracySec=1s {_ASK_AGAIN[host.manager]}")
+        cloud.lab_well("cut", host.name)
+    try:
+        time.sleep(_SILENT_SECONDS)
+    finally:
+        cloud.lab_well("heal")
+    on_each(lambda host: _is_back(cloud, host), asking)
+
+
+def _is_back(cloud: Cloud, host: Host) -> None:
+    # What its last change became; that it can be asked is what counts.
+    wait_for_state(cloud, host, "rolled_back", "confirmed")
+    end = time.monotonic() + _ADDRESS_SECONDS
+    while True:
+        try:
+            return _judge(cloud, host)
+        except Failure:
+            if time.monotonic() > end:
+                raise
+            time.sleep(2)
 
 
 def _guest(cloud: Cloud) -> None:
