@@ -210,8 +210,8 @@ def _silent_dhcp(cloud: Cloud) -> None:
 
 
 def _is_back(cloud: Cloud, host: Host) -> None:
-    # What its last change became; that it can be asked is what counts.
-    wait_for_state(cloud, host, "rolled_back", "confirmed")
+    # Whatever became of its last change: it can be asked again.
+    wait_for_state(cloud, host, "", "rolled_back", "confirmed")
     end = time.monotonic() + _ADDRESS_SECONDS
     while True:
         try:
