@@ -5,48 +5,6 @@
 
 from __future__ import annotations
 
-DOCUMENTATION = r"""
-name: misspelled
-short_description: Find misspelled variables of roles
-version_added: "1.0.0"
-author:
-  - brine.virt maintainers (@brine-virt)
-description:
-  - Finds variables such as C(virt_disk_profile), which no role reads, where C(virt_disk_profiles) was meant.
-  - Only names that begin with C(virt_) are checked. If the similarly named variable is set as well, the variable is
-    taken to be the user's own.
-options:
-  _input:
-    description: The names of all variables.
-    type: list
-    elements: str
-    required: true
-  known:
-    description:
-      - The names of the variables that the roles read. Those of the role virt_provision by default.
-      - With it, a variable is named also if the similarly named one is set.
-    type: list
-    elements: str
-seealso:
-  - plugin: ansible.builtin.varnames
-    plugin_type: lookup
-"""
-
-EXAMPLES = r"""
----
-- name: Check that nothing is misspelled
-  ansible.builtin.assert:
-    that: query('ansible.builtin.varnames', '^virt_') | brine.virt.misspelled | length == 0
-"""
-
-RETURN = r"""
-_value:
-  description: A sentence for each.
-  type: list
-  elements: str
-  sample: ["virt_disk_profile: unknown variable. Did you mean virt_disk_profiles?"]
-"""
-
 import difflib
 import typing as t
 from collections.abc import Collection, Iterable, Mapping

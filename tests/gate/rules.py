@@ -17,6 +17,8 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 * `import libvirt` stands in one file, and so does `import lxml`: each is guarded there for a host that lacks it.
 * The action group `virt` names exactly the modules with the option `uri`: defaults for the group are mostly that, and a
   module without it would refuse them. ansible-test does not check the group.
+* A file with several filters has no DOCUMENTATION of its own: ansible-doc would show it for each of them, and never the
+  file beside it that is called after the filter.
 * What people read keeps the rules of tests/gate/docsite/pages.py.
 * A role has a README, an argument spec and a scenario of molecule; a playbook's name is an identifier, or its full name
   cannot be run.
@@ -321,6 +323,17 @@ def check_action_group() -> Iterator[str]:
             yield f"plugins/modules/{name}.py: the attribute action_group does not fit: the option uri decides"
 
 
+def check_filter_documentation() -> Iterator[str]:
+    """Yield each file of filters whose DOCUMENTATION is not that of its only filter."""
+    for source in sorted(Path("plugins/filter").glob("*.py")):
+        tree = ast.parse(source.read_text(encoding="utf-8"))
+        functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "filters")
+        tables = (node for function in functions for node in ast.walk(function) if isinstance(node, ast.Dict))
+        names = [ast.literal_eval(key) for table in tables for key in table.keys if key is not None]
+        if documentation(source) and names != [source.stem]:
+            yield f"{source}: its DOCUMENTATION would be shown for {', '.join(names)}: put each into NAME.yml"
+
+
 def check_layout() -> Iterator[str]:
     """Yield roles without README, argument spec or scenario, and playbooks whose name cannot be called."""
     for role in sorted(path for path in Path("roles").glob("*") if path.is_dir()):
@@ -348,6 +361,7 @@ def main() -> int:
         *check_parsers(),
         *check_disk_openers(),
         *check_action_group(),
+        *check_filter_documentation(),
         *check_layout(),
         *broken_in_pages(),
     ]
