@@ -25,9 +25,11 @@ description:
   - Together with the backup of a running machine, libvirt creates a checkpoint, and QEMU tracks what changes from then
     on, so that the next backup can be incremental. If that is not possible, a full backup is made, and
     RV(machines[].reason) says why. It is not possible if the machine is off, if the last checkpoint is lost (a live
-    migration loses it, and so does a power cut), if a disk was added, removed or grown, if a file of the earlier
-    backups is missing, and if any disk is raw or on Ceph, as QEMU can store what has changed only in a qcow2 image.
-    While the machine has snapshots, no checkpoint is made.
+    migration loses it, and so does a power cut), if a disk was added, removed, grown or moved to another volume, if a
+    file of the earlier backups is missing, and if any disk is raw or on Ceph, as QEMU can store what has changed only
+    in a qcow2 image. While the machine has snapshots, no checkpoint is made.
+  - Running machines are backed up with libvirt 7.2 or newer. A machine with a disk on network storage, such as Ceph, is
+    backed up only while it is running, and one with a disk that QEMU encrypts not at all. Otherwise that is an error.
   - Checkpoints that belong to earlier backups in the same directory are deleted when a newer one is there. Those that
     somebody else has made stay.
   - A backup is written under a temporary name, and gets its own when all of it is on the disk. If the run is
@@ -40,6 +42,8 @@ extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._backup
   - brine.virt._lock
+  - brine.virt._root
+  - brine.virt._root.own_host
   - brine.virt._uri
 attributes:
   check_mode:
@@ -87,8 +91,8 @@ options:
     default: auto
   full_every:
     description:
-      - How many backups may be built on each other, including the full one at the beginning. The next one is a full
-        one.
+      - How many backups may be built on each other, including the full one at the beginning, from 1 to 10000. The next
+        one is a full one. With V(1), all are full ones.
       - A backup can be removed only when none that is kept is built on it, so that this also limits how many are there
         besides those that O(keep) asks for.
     type: int
@@ -96,7 +100,9 @@ options:
   keep:
     description:
       - Which backups of the machine to keep after a successful one. The others are removed, except those that one of
-        the kept ones is built on. Without it, all are kept.
+        the kept ones is built on. Without it, all are kept. The newest one always is.
+      - Each number is 0 or more, which means none, as does leaving it out. It is an error if all of them are 0 or left
+        out.
       - Days, weeks (from Monday on) and months are in UTC.
       - Backups in the directory that belong to another machine, which had the same name, are never removed, and neither
         are directories that cannot be read as backups, nor what an incremental one of them may be built on.
@@ -124,7 +130,9 @@ options:
     choices: [auto, 'true', 'false']
     default: auto
   freeze_timeout:
-    description: How many seconds the file systems may stay frozen at most. Usually it takes a fraction of a second.
+    description:
+      - How many seconds the file systems may stay frozen at most, from 1 to 600. Usually it takes a fraction of a
+        second.
     type: int
     default: 10
   verify:
@@ -197,7 +205,8 @@ machines:
       returned: when a backup was planned
       sample: 20261123T020000Z-incremental
     path:
-      description: The directory with all backups of the machine.
+      description:
+        - The directory with all backups of the machine. It is null if the run failed before it was looked into.
       type: str
       returned: always
       sample: /srv/backup/web1
@@ -232,7 +241,7 @@ machines:
       returned: when a backup was planned
       sample: true
     bytes:
-      description: How long its files are together. It is null in check mode.
+      description: The size of all its files together. It is null in check mode.
       type: int
       returned: when a backup was planned
       sample: 22020096

@@ -27,12 +27,12 @@ extends_documentation_fragment:
   - brine.virt._attributes.full
 options:
   name:
-    description: Name of the bridge. Not with O(phase=check).
+    description: Name of the bridge. Required with O(phase=prepare), and of no effect with O(phase=check).
     type: str
   bridges:
     description:
-      - The bridges that the host should have, in the words of C(virt_bridge_bridges) of the role
-        P(brine.virt.virt_bridge#role), which describes them.
+      - The bridges that the host should have, in the format of C(virt_bridge_bridges) of the role
+        P(brine.virt.virt_bridge#role), which describes it.
       - A bridge O(name) that is not among them has the interface with the default route as its uplink, and everything
         that this has.
     type: list
@@ -60,9 +60,11 @@ options:
   confirm_seconds:
     description:
       - With O(phase=prepare), how many seconds the switch waits for the confirmation before it restores the old
-        network; at most 3600.
+        network, from 1 to 3600.
     type: int
     default: 60
+seealso:
+  - module: brine.virt.virt_switch
 """
 
 EXAMPLES = r"""

@@ -35,7 +35,8 @@ attributes:
 options:
   machines:
     description:
-      - The machines whose names to claim, as P(brine.virt.place#filter) returned them in C(new_by_host).
+      - The machines whose names to claim, as P(brine.virt.place#filter) returned them in C(new_by_host). To name one
+        twice is an error.
     type: list
     elements: dict
     default: []
@@ -68,6 +69,9 @@ options:
     type: list
     elements: str
     default: []
+notes:
+  - With the default O(uri) the task has to run as root on the hypervisor, so with C(become=true) unless Ansible logs in
+    as root, if it has O(machines) or O(withdraw).
 seealso:
   - module: brine.virt.virt_init
 """
@@ -87,7 +91,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 claims:
-  description: The UUIDs of the claims by name. A name that a machine on this hypervisor already has is not included.
+  description:
+    - The UUIDs of the claims by name. A name that a machine on this hypervisor already has is not included. In check
+      mode, only names that were claimed before are.
   returned: success
   type: dict
   sample: {web1: 4a5e8c3e-6ad5-4c39-9d3b-9f1c8f3d1c55}

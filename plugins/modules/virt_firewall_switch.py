@@ -38,14 +38,14 @@ options:
   hypervisors:
     description:
       - Who may connect to libvirt and send machines. Addresses, networks such as V(192.0.2.0/24), or names that the
-        host can resolve. The host's own addresses are passed over, and with a warning those of a link alone, such as
-        V(169.254.3.4).
+        host can resolve. The host's own addresses are passed over, and so are link-local ones, such as
+        V(169.254.3.4), with a warning.
     type: list
     elements: str
     default: []
   operators:
     description:
-      - Who may connect to libvirt alone, in the same words.
+      - Who may connect to libvirt, but not send machines, in the format of O(hypervisors).
     type: list
     elements: str
     default: []
@@ -63,7 +63,7 @@ options:
   phase:
     description:
       - V(look) finds out which firewall the host has, and by which addresses other hosts know it.
-      - V(prepare) compares the rules and, if some are missing, starts the switch, which applies the change three
+      - V(prepare) compares the rules and, if they differ, starts the switch, which applies the change three
         seconds later.
       - M(brine.virt.virt_switch) does the rest.
     type: str
@@ -77,8 +77,8 @@ options:
     type: str
   confirm_seconds:
     description:
-      - With O(phase=prepare), how many seconds the switch waits for the confirmation before it takes the rules back;
-        at most 3600.
+      - With O(phase=prepare), how many seconds the switch waits for the confirmation before it rolls the change back,
+        from 1 to 3600.
     type: int
     default: 60
 notes:
@@ -86,6 +86,8 @@ notes:
     migration ports, a warning says so.
   - Migrations, their disks included, take all their ports from one range, C(migration_port_min) to
     C(migration_port_max), by default 49152 to 49215.
+seealso:
+  - module: brine.virt.virt_switch
 """
 
 EXAMPLES = r"""

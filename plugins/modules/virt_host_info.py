@@ -32,7 +32,7 @@ options:
       - What to find out about the hypervisor, as in M(ansible.builtin.setup). What is not asked for is not in
         RV(host), and costs nothing.
       - V(min), which is always included, is the hypervisor's name, distribution, architecture, CPU and uptime, the
-        versions of libvirt and QEMU, its total CPUs and memory, and whether it is in maintenance.
+        versions of libvirt and QEMU, its domain types, its total CPUs and memory, and whether it is in maintenance.
       - V(machines) reads all machines, and adds to RV(host.vcpus) and RV(host.memory) what is committed and what is
         free; V(capabilities) adds the machine types, V(networks) the networks and bridges, V(pools) the storage pools,
         V(images) the stored images, and V(certificates) the certificates and the revocation lists.
@@ -99,58 +99,71 @@ host:
   contains:
     name:
       description: Host name that libvirt gives the hypervisor.
+      returned: always
       type: str
       sample: hv1
     uri:
       description: The connection that was used.
+      returned: always
       type: str
       sample: qemu:///system
     libvirt_version:
       description: Version of libvirt.
+      returned: always
       type: str
       sample: 9.0.0
     qemu_version:
       description: Version of QEMU, or null if machines do not run in QEMU.
+      returned: always
       type: str
       sample: 7.2.19
     release:
       description: The distribution of the hypervisor. Null if O(uri) leads to another host.
+      returned: always
       type: dict
       sample: {id: debian, name: Debian GNU/Linux 12 (bookworm), version: "12"}
     uptime_seconds:
       description: How long the hypervisor has been up. Null if O(uri) leads to another host.
+      returned: always
       type: int
       sample: 86400
     arch:
       description: Architecture of the hypervisor.
+      returned: always
       type: str
       sample: x86_64
     domain_types:
       description: The domain types for machines of the hypervisor's own architecture, C(kvm) first if it is available.
+      returned: always
       type: list
       elements: str
       sample: [kvm, qemu]
     kvm:
       description: Whether machines can run with KVM. If not, they are emulated, and slow.
+      returned: always
       type: bool
       sample: true
     machine_types:
       description: Machine types that QEMU knows for this architecture, aliases such as C(q35) among them.
+      returned: with V(capabilities) in O(gather_subset)
       type: list
       elements: str
       sample: [pc, pc-i440fx-7.2, pc-q35-7.2, q35]
     default_machine_type:
       description: The full name of the machine type that a new machine gets by default. Null if there is no C(q35).
+      returned: with V(capabilities) in O(gather_subset)
       type: str
       sample: pc-q35-7.2
     cpu:
       description: The CPU. C(sockets) is that of the whole hypervisor, C(cores) is per socket, C(threads) is per core.
+      returned: always
       type: dict
       sample: {model: EPYC-Rome, vendor: AMD, mhz: 2994, sockets: 1, cores: 8, threads: 2, numa_nodes: 1}
     guest_cpu:
       description:
         - The best CPU that machines can have here and still be moved, for M(brine.virt.virt_cpu_baseline). C(features)
           are those that differ from the model. Null unless O(guest_cpu) is V(true), or if it cannot be determined.
+      returned: always
       type: dict
       sample:
         arch: x86_64
@@ -162,6 +175,7 @@ host:
       description:
         - Logical CPUs of the hypervisor (C(total)). With V(machines) in O(gather_subset), also the virtual CPUs of all
           defined machines (C(committed)) and of those that are running (C(running)).
+      returned: always
       type: dict
       sample: {total: 16, committed: 6, running: 4}
     memory:
@@ -169,6 +183,7 @@ host:
         - Memory of the hypervisor in MiB (C(total_mib)). With V(machines) in O(gather_subset), also the maximum memory
           of all defined machines (C(committed_mib)) and of those that are running (C(running_mib)), and what is left to
           commit (C(free_mib), never below 0).
+      returned: always
       type: dict
       sample: {total_mib: 32093, committed_mib: 6144, running_mib: 4096, free_mib: 25949}
     pools:
@@ -180,6 +195,7 @@ host:
           V(rbd 192.0.2.1,192.0.2.2/vms) (the monitors, sorted, and the Ceph pool) or
           V(netfs nas.example.org:/srv/vms), also if the directory of a pool is mounted from there. Null for the
           hypervisor's own storage, and if it cannot be determined.
+      returned: with V(pools) in O(gather_subset)
       type: list
       elements: dict
       sample:
@@ -194,6 +210,7 @@ host:
           available_mib: 81920
     bridges:
       description: Bridges, including those of active libvirt networks. Null if they cannot be determined.
+      returned: with V(networks) in O(gather_subset)
       type: list
       elements: str
       sample: [br0, virbr0]
@@ -201,11 +218,13 @@ host:
       description:
         - The same bridges, each with the interfaces that are attached to it (C(ports)), and with its own addresses,
           except link-local ones. Null if O(uri) leads to another host, or if they cannot be determined.
+      returned: with V(networks) in O(gather_subset)
       type: list
       elements: dict
       sample: [{name: br0, ports: [enp1s0, vnet0], addresses: [192.0.2.11/24]}]
     networks:
       description: libvirt's networks. C(forward) is null for an isolated one.
+      returned: with V(networks) in O(gather_subset)
       type: list
       elements: dict
       sample: [{name: default, active: true, autostart: true, bridge: virbr0, forward: nat}]
@@ -216,6 +235,7 @@ host:
         - C(building) is true while M(brine.virt.virt_init) creates the machine, or if that was interrupted; C(claimed)
           as in M(brine.virt.virt_info).
         - C(anti_affinity) are the groups of which no two machines should be on the same hypervisor.
+      returned: with V(machines) in O(gather_subset)
       type: list
       elements: dict
       sample:
@@ -231,6 +251,7 @@ host:
       description:
         - The machines that are being moved here from another hypervisor. They are not in RV(host.machines) until they
           run here, but their memory and vCPUs already count as committed.
+      returned: with V(machines) in O(gather_subset)
       type: list
       elements: str
       sample: []
@@ -238,6 +259,7 @@ host:
       description:
         - The stored images. C(size_mib) is the space that the image uses, C(virtual_size_mib) the size of the disk that
           a machine sees.
+      returned: with V(images) in O(gather_subset)
       type: list
       elements: dict
       sample:
@@ -252,6 +274,7 @@ host:
         - Since when (C(since)) and why (C(reason)) the hypervisor is in maintenance, as M(brine.virt.virt_maintenance)
           recorded it; null if it is not.
         - Also null if O(uri) leads to another host than the one that the module runs on.
+      returned: always
       type: dict
       sample: {since: "2026-11-21T10:00:00Z", reason: new disks}
     certificates:
@@ -260,6 +283,7 @@ host:
           leads to another host.
         - C(kind) is V(authority), V(libvirt_server), V(libvirt_client), V(qemu_server) or V(qemu_client). C(not_after)
           is in UTC; C(days_left) is negative after that.
+      returned: with V(certificates) in O(gather_subset)
       type: list
       elements: dict
       sample:
@@ -274,6 +298,7 @@ host:
           days_left: 364
     revocation_lists:
       description: What authorities have revoked, and until when each list is valid.
+      returned: with V(certificates) in O(gather_subset)
       type: list
       elements: dict
       sample:
@@ -283,6 +308,7 @@ host:
           revoked: 2
     errors:
       description: What could not be determined, one sentence each.
+      returned: always
       type: list
       elements: str
       sample: []

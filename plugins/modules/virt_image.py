@@ -35,6 +35,8 @@ author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
+  - brine.virt._root
+  - brine.virt._root.own_host
   - brine.virt._uri
 attributes:
   check_mode:
@@ -63,6 +65,7 @@ options:
       - V(absent) removes the image O(name), in all versions that are stored under this name. If anything uses one of
         them, the task fails, names what uses it, and removes none.
       - V(pruned) removes all images that nothing uses, except the newest of each name, see O(keep).
+      - An option that does not apply to the state is an error.
       - An image is in use by a machine, running or not, if it is one of the machine's disks or backs one, if the
         machine was created from it, or has a snapshot with it. It is also in use by any volume in an active storage
         pool that it backs, even if no machine uses this volume. Images that are being stored are not touched, and no
@@ -136,6 +139,7 @@ options:
         O(src). It may be 1 MiB at most. A redirect from C(https) to C(http) is not followed.
       - With a checksum file, O(url) may be one whose content changes, such as the newest build of a release. The image
         is downloaded again when the file has a new checksum for it.
+      - Not for O(machine).
     type: str
   content_checksum:
     description:
@@ -143,7 +147,7 @@ options:
         refused.
       - The store is searched for it as well. So an image that the store has is not transferred again, even if it is not
         known which file it came from.
-      - For O(src) it is not needed, as the controller determines it.
+      - For O(src) it is not needed, as the controller determines it. Not for O(machine).
     type: str
   pool:
     description:
@@ -189,7 +193,6 @@ requirements:
   - zstd (package C(zstd)) on the host that the task runs on, for images that are compressed with it
   - virt-sysprep (package C(guestfs-tools)) on the host that the task runs on, for O(machine) without O(keep_identity)
 notes:
-  - The task runs on the hypervisor itself, as a user who may write to the pool's directory, usually root.
   - The checksums of the files that an image came from are kept in an extended attribute of the stored file
     (C(user.brine.provenance)), so that they are known when the task runs again. On a file system without extended
     attributes, a compressed image is transferred again at each run before it turns out to be stored already, and a
@@ -313,34 +316,42 @@ image:
   contains:
     name:
       description: The name by which machines refer to it.
+      returned: always
       type: str
       sample: debian
     volume:
       description: The volume's name, which identifies the content.
+      returned: always
       type: str
       sample: debian-4f2c9e5d1b7a8036.qcow2
     pool:
       description: The storage pool.
+      returned: always
       type: str
       sample: images
     path:
       description: Its path on the hypervisor.
+      returned: always
       type: str
       sample: /var/lib/libvirt/virt-images/debian-4f2c9e5d1b7a8036.qcow2
     format:
       description: The format, V(qcow2) or V(raw).
+      returned: always
       type: str
       sample: qcow2
     sha256:
       description: The hash of the whole stored file. For a compressed image this is not the published checksum.
+      returned: always
       type: str
       sample: 4f2c9e5d1b7a8036c0a2b1d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718
     size_bytes:
       description: The size of the file.
+      returned: always
       type: int
       sample: 343932928
     virtual_size_bytes:
       description: The size of the disk that a machine sees.
+      returned: always
       type: int
       sample: 3221225472
 stored:
@@ -358,18 +369,22 @@ pruned:
   contains:
     name:
       description: The name by which machines referred to it.
+      returned: always
       type: str
       sample: ubuntu
     volume:
       description: The volume's name.
+      returned: always
       type: str
       sample: ubuntu-4f2c9e5d1b7a8036.qcow2
     pool:
       description: The storage pool.
+      returned: always
       type: str
       sample: images
     size_bytes:
       description: The size of the file; null in a pool of type rbd.
+      returned: always
       type: int
       sample: 618925568
 kept:
@@ -380,27 +395,33 @@ kept:
   contains:
     name:
       description: The name by which machines refer to it.
+      returned: always
       type: str
       sample: debian
     volume:
       description: The volume's name.
+      returned: always
       type: str
       sample: debian-4f2c9e5d1b7a8036.qcow2
     pool:
       description: The storage pool.
+      returned: always
       type: str
       sample: images
     size_bytes:
       description: The size of the file.
+      returned: always
       type: int
       sample: 343932928
     used_by:
       description: What uses it.
+      returned: always
       type: list
       elements: str
       sample: [machine web1, volume default/web1-system.qcow2]
     reason:
       description: Why it is kept.
+      returned: always
       type: str
       sample: used by machine web1, volume default/web1-system.qcow2
 """

@@ -47,8 +47,8 @@ options:
     description:
       - What to find out about the machines, as in M(ansible.builtin.setup). What is not asked for is not in the
         records, and costs nothing.
-      - V(min) is the names, UUIDs and states of the machines, and whether they are persistent and start with the
-        hypervisor. These are always included, and take five calls to libvirt, however many machines there are.
+      - V(min) is the names, UUIDs and states of the machines, and whether they are persistent, are saved and start with
+        the hypervisor. These are always included, and take five calls to libvirt, however many machines there are.
       - V(metadata), V(hardware), V(nics) and V(console) take one more call for each machine, for all of them together.
         So does O(tag).
       - V(disks) also takes one call for each storage pool, and V(pending) one for each running machine.
@@ -201,59 +201,72 @@ machines:
   contains:
     name:
       description: Name of the machine.
+      returned: always
       type: str
       sample: web1
     uuid:
       description: libvirt's UUID of the machine.
+      returned: always
       type: str
       sample: 7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11
     state:
       description:
         - One of V(running), V(paused), V(shutoff), V(crashed), V(pmsuspended), V(blocked), V(shutdown) and V(nostate).
+      returned: always
       type: str
       sample: running
     vcpus:
       description: Current number of virtual CPUs.
+      returned: with V(hardware) in O(gather_subset)
       type: int
       sample: 2
     vcpus_max:
       description: Maximum number of virtual CPUs that it can have without being powered off and on.
+      returned: with V(hardware) in O(gather_subset)
       type: int
       sample: 2
     memory_mib:
       description: Current memory, in MiB.
+      returned: with V(hardware) in O(gather_subset)
       type: int
       sample: 2048
     memory_max_mib:
       description: Maximum memory that it can have without being powered off and on, in MiB.
+      returned: with V(hardware) in O(gather_subset)
       type: int
       sample: 2048
     autostart:
       description: Whether it starts with its hypervisor.
+      returned: always
       type: bool
       sample: true
     persistent:
       description: Whether it stays defined when it is stopped.
+      returned: always
       type: bool
       sample: true
     saved:
       description: >-
         Whether its memory is saved on disk, as by O(brine.virt.virt_power#module:state=saved). Its state is V(shutoff)
         then, and it goes on where it was when it is started.
+      returned: always
       type: bool
       sample: false
     managed:
       description: Whether this collection created it.
+      returned: with V(metadata) in O(gather_subset)
       type: bool
       sample: true
     building:
       description: Whether it is still being created, or its creation was interrupted.
+      returned: with V(metadata) in O(gather_subset)
       type: bool
       sample: false
     claimed:
       description:
         - Whether only its name is claimed, by a run that has not yet decided whether to create the machine here, or
           that was interrupted before it had.
+      returned: with V(metadata) in O(gather_subset)
       type: bool
       sample: false
     moving:
@@ -262,6 +275,7 @@ machines:
         - The same hypervisor twice when its disks are being moved to other storage pools.
         - It remains set when a run of M(brine.virt.virt_migrate) was interrupted, until the next run finishes or cleans
           up the move.
+      returned: with V(metadata) in O(gather_subset)
       type: dict
       sample: null
     pending:
@@ -269,35 +283,43 @@ machines:
         - What is set in its definition but not in effect yet, by the option names of M(brine.virt.virt_init). It takes
           effect when the machine is powered off and on; a reboot in the guest is not enough.
         - Null when it is unknown.
+      returned: with V(pending) in O(gather_subset)
       type: list
       elements: str
       sample: [memory]
     title:
       description: Title.
+      returned: with V(metadata) in O(gather_subset)
       type: str
       sample: Web server
     description:
       description: Description.
+      returned: with V(metadata) in O(gather_subset)
       type: str
       sample: Serves the shop
     domain_type:
       description: Its domain type in libvirt, such as V(kvm) or V(qemu).
+      returned: with V(hardware) in O(gather_subset)
       type: str
       sample: kvm
     machine_type:
       description: Machine type.
+      returned: with V(hardware) in O(gather_subset)
       type: str
       sample: pc-q35-7.2
     arch:
       description: Architecture.
+      returned: with V(hardware) in O(gather_subset)
       type: str
       sample: x86_64
     firmware:
       description: V(bios) or V(efi).
+      returned: with V(hardware) in O(gather_subset)
       type: str
       sample: bios
     cpu_mode:
       description: Its CPU mode.
+      returned: with V(hardware) in O(gather_subset)
       type: str
       sample: host-model
     disks:
@@ -312,6 +334,7 @@ machines:
           needs no name; C(pool/volume) for V(volume); and C(nvme:), the PCI address of the drive, a slash and the
           number of the namespace for V(nvme), such as V(nvme:0000:01:00.0/1). It is null for a drive without a medium,
           and for types without such a form. C(backing) is given in the same way.
+      returned: with V(disks) in O(gather_subset)
       type: list
       elements: dict
       sample:
@@ -340,6 +363,7 @@ machines:
           empty. It is null for V(ethernet) and V(null), for V(user) unless it is bound to a device of the hypervisor,
           and for types that are not known here.
         - C(model) is null if libvirt reports none.
+      returned: with V(nics) in O(gather_subset)
       type: list
       elements: dict
       sample:
@@ -352,70 +376,85 @@ machines:
           addresses: [{address: 192.0.2.17, prefix: 24, family: ipv4, origin: agent}]
     graphics:
       description: Its graphical consoles. Ports are null while it is not running.
+      returned: with V(console) in O(gather_subset)
       type: list
       elements: dict
       sample: [{type: vnc, listen: 127.0.0.1, port: 5900, tls_port: null}]
     address:
       description: The address to reach it by; IPv4 before IPv6, never loopback, never link-local.
+      returned: with V(addresses) in O(gather_subset)
       type: str
       sample: 192.0.2.17
     addresses:
       description: All addresses that another host may reach it by, best first.
+      returned: with V(addresses) in O(gather_subset)
       type: list
       elements: str
       sample: [192.0.2.17, "2001:db8::17"]
     user:
       description: The user that its seed created for Ansible.
+      returned: with V(metadata) in O(gather_subset)
       type: str
       sample: ansible
     tags:
       description: Its tags.
+      returned: with V(metadata) in O(gather_subset)
       type: list
       elements: str
       sample: [web]
     labels:
       description: The labels that its hypervisor must have.
+      returned: with V(metadata) in O(gather_subset)
       type: list
       elements: str
       sample: [ssd, zone=a]
     anti_affinity:
       description: The groups of which no two machines should be on the same hypervisor.
+      returned: with V(metadata) in O(gather_subset)
       type: list
       elements: str
       sample: [web]
     order:
       description: Its place in the start order, the lowest first. Null if it has none, so that it starts last.
+      returned: with V(metadata) in O(gather_subset)
       type: int
       sample: 10
     delay_seconds:
       description: How many seconds to wait after it has been started, before machines of the next order are started.
+      returned: with V(metadata) in O(gather_subset)
       type: int
       sample: 30
     variables:
       description: Variables that the inventory sets for it.
+      returned: with V(metadata) in O(gather_subset)
       type: dict
       sample: {http_port: 8080}
     image:
       description: The stored image that its first disk was created from.
+      returned: with V(metadata) in O(gather_subset)
       type: dict
       sample: {name: debian, volume: debian-0123456789abcdef.qcow2, pool: images}
     seed:
       description:
         - How it was seeded, the hash of what the seed was made from, and its user. Null without a seed.
+      returned: with V(metadata) in O(gather_subset)
       type: dict
       sample: {method: nocloud, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, user: ansible}
     host_keys:
       description: Its public SSH host keys.
+      returned: with V(metadata) in O(gather_subset)
       type: list
       elements: str
       sample: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2p]
     serial_log:
       description: Path of the log of its serial console on the hypervisor.
+      returned: with V(console) in O(gather_subset)
       type: str
       sample: /var/log/libvirt/qemu/web1-serial.log
     serial_console:
       description:
         - The type of its text console in libvirt. C(virsh console) opens it if it is V(pty). Null if it has none.
+      returned: with V(console) in O(gather_subset)
       type: str
       sample: pty
     snapshots:
@@ -470,11 +509,13 @@ machines:
       sample: 86400
     tied_by:
       description: What ties it to its hypervisor, so that it cannot be moved to another one.
+      returned: with V(hardware) in O(gather_subset)
       type: list
       elements: str
       sample: [a device of the hypervisor]
     errors:
       description: What could not be determined, one sentence each.
+      returned: always
       type: list
       elements: str
       sample: []

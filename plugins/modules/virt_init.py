@@ -41,6 +41,7 @@ author: brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._lock
+  - brine.virt._root
   - brine.virt._uri
   - brine.virt._devices
   - brine.virt._hardware

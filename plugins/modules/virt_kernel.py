@@ -27,7 +27,7 @@ extends_documentation_fragment:
 options:
   sysctl:
     description:
-      - Values by sysctl, such as C(vm.swappiness), written as in C(sysctl.d(5\)). They are in
+      - Values by sysctl, such as C(vm.swappiness), written as in C(sysctl.d). They are in
         C(/etc/sysctl.d/99-zz-brine-virt.conf), which a boot reads last.
       - A sysctl that the running kernel does not have is an error, as is a value that it refuses or changes.
       - One sysctl under two names, such as C(vm.swappiness) and C(vm/swappiness), is an error, as is one that another
@@ -67,6 +67,8 @@ options:
       - Whether machines can run machines with KVM themselves (the parameter C(nested) of kvm_intel and kvm_amd).
       - It counts when the module is loaded the next time, so mostly when the host boots. Until then the task warns.
     type: bool
+seealso:
+  - module: brine.virt.virt_host_info
 """
 
 EXAMPLES = r"""

@@ -152,7 +152,7 @@ options:
       - RSA and ECDSA keys are supported.
     type: path
   authority_key:
-    description: The file on the controller with the key of O(authority_certificate).
+    description: The file on the controller with the key of O(authority_certificate). Each of the two needs the other.
     type: path
   trust_old:
     description:

@@ -42,6 +42,7 @@ options:
     description:
       - The reason, in one line. It is shown when a machine is refused.
       - A maintenance that has already begun keeps its reason, unless another one is given.
+      - Not with O(state=absent).
     type: str
   lock_timeout:
     description:
@@ -51,6 +52,8 @@ options:
         remains in both cases.
     type: int
     default: 300
+notes:
+  - The task has to run as root on the hypervisor, so with C(become=true) unless Ansible logs in as root.
 seealso:
   - module: brine.virt.virt_host_info
   - plugin: brine.virt.place

@@ -47,7 +47,7 @@ description:
     machine keeps running where it was, and the target is cleaned up.
 options:
   name:
-    description: Name of the machine to move. A task needs this option or O(machines).
+    description: Name of the machine to move. A task needs either this option or O(machines).
     type: str
   target:
     description:
@@ -192,7 +192,7 @@ options:
         description: Size of the cache of V(xbzrle), in bytes.
         type: int
   compressed:
-    description: Salt's name for O(compression). V(true) is an empty mapping.
+    description: Salt's name for O(compression). V(true) is an empty mapping. Not together with O(compression).
     type: bool
     default: false
   comp_methods:
@@ -243,6 +243,8 @@ options:
     type: int
     default: 256
 extends_documentation_fragment:
+  - brine.virt._root
+  - brine.virt._root.own_host
   - brine.virt._uri
   - brine.virt._attributes
 attributes:
@@ -325,19 +327,22 @@ EXAMPLES = r"""
 RETURN = r"""
 machines:
   description: The result for each machine, in the order of the task.
-  returned: always
+  returned: always, unless the options are wrong
   type: list
   elements: dict
   contains:
     name:
       description: The machine.
+      returned: always
       type: str
       sample: web1
     changed:
       description: Whether it was moved, or would be in check mode.
+      returned: always
       type: bool
     failed:
       description: Whether it could not be moved.
+      returned: always
       type: bool
     msg:
       description: Why it could not be moved.
@@ -345,14 +350,17 @@ machines:
       type: str
     source:
       description: The hypervisor that it was on, by its own host name.
+      returned: always
       type: str
       sample: hv1.example.org
     target:
       description: The hypervisor that it is on now, by its own host name. The same one when only its disks moved.
+      returned: always
       type: str
       sample: hv2.example.org
     actions:
       description: The steps.
+      returned: always
       type: list
       elements: str
       sample: ["make web1-system.qcow2 on hv2.example.org", "move web1 to hv2.example.org"]
@@ -364,6 +372,7 @@ machines:
           large it is for its guest.
         - C(kept_at_source) is true if it was copied and the old volume was not deleted.
         - On the same hypervisor, only the disks that moved.
+      returned: always
       type: list
       elements: dict
       sample:
@@ -379,6 +388,7 @@ machines:
       description:
         - Volumes that should have been deleted and were not, each with the reason and what to do. These are also shown
           as warnings.
+      returned: always
       type: list
       elements: str
       sample: []

@@ -16,8 +16,8 @@ description:
     (M(brine.virt.virt_init)).
   - A task describes one network by the options of the module, or several in O(networks). The role
     P(brine.virt.virt_hypervisor#role) takes the same list as C(virt_hypervisor_networks).
-  - What an existing network has and the task does not name stays as it is. A list that is given replaces the one that
-    is there; an empty list removes all of it.
+  - What an existing network has and the task does not name stays as it is, except O(state) and O(autostart), whose
+    defaults count for it too. A list that is given replaces the one that is there; an empty list removes all of it.
   - In a network that runs, DHCP ranges and leases, DNS records, port groups and uplinks change at once, where libvirt
     can do that. Everything else is changed in its definition. Then the network is started again, if no machine that
     runs has a nic on it (O(restart)). Otherwise RV(networks[].pending) says what is not in effect yet.
@@ -39,6 +39,8 @@ requirements:
   - dnsmasq on the hypervisor (package C(dnsmasq-base) on Debian and Ubuntu, C(dnsmasq) elsewhere), which the role
     P(brine.virt.virt_hypervisor#role) installs
 notes:
+  - With the default O(uri) the task has to run as root on the hypervisor, so with C(become=true) unless Ansible logs in
+    as root; not in check mode.
   - The options are those of U(https://libvirt.org/formatnetwork.html). What has no option here and stands in a
     network's XML stays there.
 options:
@@ -50,7 +52,7 @@ options:
     type: list
     elements: dict
   name:
-    description: Name of the network. A task needs this option or O(networks).
+    description: Name of the network. A task needs either this option or O(networks).
     type: str
   state:
     description:
@@ -131,7 +133,8 @@ options:
       - C(lease_seconds) is for how long an address is handed out, V(0) for ever, else at least 120. It is for all
         ranges and leases. Without it, dnsmasq's default counts, an hour.
       - C(boot_file), C(boot_server) and C(tftp_root) are for machines that boot over the network, by IPv4 alone. A
-        C(boot_file) needs a range or a lease; C(tftp_root) is a directory of the host that is served by TFTP.
+        C(boot_file) needs a range or a lease, C(boot_server) a C(boot_file); C(tftp_root) is a directory of the host
+        that is served by TFTP.
     type: dict
   dns:
     description:
@@ -144,7 +147,7 @@ options:
       - C(hosts) is a list of C(address) and C(names).
       - C(txt) is a list of C(name) and C(value).
       - C(srv) is a list of C(service), C(protocol) (V(tcp) or V(udp)), C(domain), C(target), C(port), C(priority) and
-        C(weight). The first two are needed.
+        C(weight). The first two are needed, and C(target) with any of the last three.
     type: dict
   routes:
     description:
@@ -188,7 +191,7 @@ options:
   bandwidth:
     description:
       - Limits for the network as a whole, C(inbound) and C(outbound) of the host's bridge, each with C(average) and
-        C(peak) (KiB per second) and C(burst) (KiB).
+        C(peak) (kB, 1000 bytes, per second) and C(burst) (KiB).
       - V(false) takes them away.
     type: raw
   dnsmasq_options:

@@ -13,13 +13,14 @@ short_description: Storage pools of a hypervisor
 version_added: "1.0.0"
 description:
   - Defines, starts, stops and removes libvirt's storage pools. Describe one by the options, or several in O(pools).
-  - A pool that exists stays as it is where no option names anything else. It is never moved. Another O(type), O(path),
-    O(device), O(host), O(export), O(target), O(volume_group), O(ceph_pool) or O(dataset) is an error.
+  - What a pool that exists has and the task does not name stays as it is, except O(state) and O(autostart), whose
+    defaults count for it too. A pool is never moved. Another O(type), O(path), O(device), O(host), O(export),
+    O(target), O(volume_group), O(ceph_pool) or O(dataset) is an error.
   - Nothing that is in a pool is ever deleted, and no device with anything on it is formatted. A device that a
     machine has as a disk, or a part of it, is neither formatted nor mounted.
-  - libvirt takes a pool of type V(rbd) for stopped whenever its daemon starts, but at the host's boot. If it has
-    autostart, it is started again without counting as a change, here and by all modules that look at it. One that is to
-    stay stopped gets C(autostart=false).
+  - Whenever libvirt's daemon starts, except at the host's boot, it takes a pool of type V(rbd) for stopped. If the pool
+    has autostart, it is started again without counting as a change, here and by all modules that look at it. One that
+    is to stay stopped gets C(autostart=false).
   - The host needs the packages for its types of pools. On Debian and Ubuntu these are C(nfs-common) for O(type=netfs),
     C(open-iscsi) for O(type=iscsi), C(lvm2) for O(type=logical), C(libvirt-daemon-driver-storage-rbd) for O(type=rbd),
     C(libvirt-daemon-driver-storage-zfs) and C(zfsutils-linux) for O(type=zfs). Debian 13 also has
@@ -31,6 +32,7 @@ extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._lock
   - brine.virt._resources
+  - brine.virt._root
   - brine.virt._uri
 attributes:
   check_mode:
@@ -44,7 +46,7 @@ attributes:
     support: full
 options:
   name:
-    description: Name of the pool.
+    description: Name of the pool. A task needs either this option or O(pools).
     type: str
   type:
     description:
@@ -52,6 +54,9 @@ options:
         (V(fs)) or a server (V(netfs)), logical volumes of LVM (V(logical)), LUNs of an iSCSI target (V(iscsi)), images
         of Ceph (V(rbd)), or volumes of ZFS (V(zfs)).
       - Without it, a pool that exists has its own type, and a new one is of type V(dir).
+      - A new pool needs O(path) if it is of type V(dir), O(path) and O(device) for V(fs), O(path), O(host) and
+        O(export) for V(netfs), O(host) and O(target) for V(iscsi), O(hosts) and O(ceph_pool) for V(rbd). An option that
+        is for other types is an error.
     type: str
     choices: [dir, fs, netfs, logical, iscsi, rbd, zfs]
   state:
@@ -104,7 +109,8 @@ options:
   build:
     description:
       - Whether to make what the pool needs and does not exist - the file system on O(device) (in O(format)), the volume
-        group or the ZFS pool from O(devices), or the ZFS dataset. For O(type=fs), O(type=logical) and O(type=zfs).
+        group or the ZFS pool from O(devices), or the ZFS dataset. For O(type=fs), O(type=logical) and O(type=zfs). A
+        file system needs an O(format) other than V(auto).
       - Only before a pool that is not active is started. What exists as requested is used as it is.
       - Never over anything. A device is refused if C(wipefs) sees a file system, a partition table or anything else on
         it, or cannot read it, if the host has it open, or if a machine has it as a disk.
@@ -115,7 +121,7 @@ options:
     description: Host name or address of the server, for O(type=netfs) and O(type=iscsi).
     type: str
   port:
-    description: Its port, if it is not the usual one, for O(type=iscsi).
+    description: Port of O(host), if it is not the usual one, for O(type=iscsi).
     type: int
   hosts:
     description:
@@ -165,15 +171,16 @@ options:
   user:
     description:
       - User of the Ceph cluster, without C(client.), or of the iSCSI target (CHAP), for O(type=rbd) and O(type=iscsi).
+        It needs O(secret), and O(secret) needs it.
     type: str
   secret:
     description:
-      - UUID or usage name of the secret in libvirt that has the user's key or password. It has to exist.
-        M(brine.virt.virt_secret) creates it, with C(usage=ceph) or C(usage=iscsi).
+      - UUID or usage name of the secret in libvirt that has the key or password of O(user), for O(type=rbd) and
+        O(type=iscsi). It has to exist. M(brine.virt.virt_secret) creates it, with C(usage=ceph) or C(usage=iscsi).
     type: str
   pools:
     description:
-      - Several pools, each a mapping with the options above.
+      - Several pools. Each is a mapping of the options of this module, except O(pools), O(uri) and O(lock_timeout).
       - They are changed in this order. A pool may take the place of another one, such as its path, its export or its
         volume group, if that one comes before it with C(state=absent). Otherwise it is an error if two pools would be
         at one place.
@@ -242,7 +249,7 @@ EXAMPLES = r"""
 RETURN = r"""
 pools:
   description: Each pool as it is now; in check mode, as it would be.
-  returned: always, unless the options are wrong
+  returned: always, unless the options are wrong or something stands in the way
   type: list
   elements: dict
   contains:

@@ -24,6 +24,7 @@ author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
+  - brine.virt._root
   - brine.virt._uri
 attributes:
   check_mode:
@@ -41,7 +42,8 @@ attributes:
 options:
   state:
     description:
-      - V(running) starts a machine that is off, and resumes one that is paused or saved.
+      - V(running) starts a machine that is off, and resumes one that is paused or saved. One that has crashed is an
+        error; O(state=cycled) with O(force=true) powers it off and on.
       - V(stopped) asks the operating system to shut down, through the guest agent if it answers, else with the power
         button (ACPI). A machine that is paused is resumed first. One that is saved counts as stopped, and stays saved.
       - V(paused) stops the virtual CPUs; the machine keeps its memory.
@@ -151,18 +153,22 @@ machines:
   contains:
     name:
       description: Name of the machine.
+      returned: always
       type: str
       sample: web1
     changed:
       description: Whether its state was changed, or would be in check mode.
+      returned: always
       type: bool
       sample: true
     before:
       description: The state that it was in, as in O(in_state).
+      returned: always
       type: str
       sample: running
     state:
       description: The state that it is in now; in check mode, the one that it would be in.
+      returned: always
       type: str
       sample: shutoff
     actions:
@@ -170,11 +176,13 @@ machines:
         - What was done, or would be done in check mode, in order. The possible actions are V(start), V(resume),
           V(resume from its saved state), V(wake up), V(pause), V(shut down), V(power off), V(reboot), V(reset) and
           V(save).
+      returned: always
       type: list
       elements: str
       sample: [shut down]
     seconds:
       description: How many seconds it took, including the wait for other runs.
+      returned: always
       type: float
       sample: 7.4
     error:
@@ -183,6 +191,7 @@ machines:
         - If a guest has not done in time what it was asked for, the text says how it was asked, and has the last lines
           of its serial console. If a machine has stopped right after its start, the text has libvirt's reason and the
           last lines of QEMU's own log.
+      returned: always
       type: str
       sample: null
 delay_seconds:

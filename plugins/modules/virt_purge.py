@@ -39,6 +39,7 @@ author:
 extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._lock
+  - brine.virt._root
   - brine.virt._uri
 attributes:
   check_mode:

@@ -34,6 +34,8 @@ author:
 extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._lock
+  - brine.virt._root
+  - brine.virt._root.own_host
   - brine.virt._uri
 attributes:
   check_mode:
@@ -75,7 +77,6 @@ options:
 requirements:
   - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
 notes:
-  - The task runs as root on the hypervisor that the machines are on.
   - While it runs, the play's output shows the progress every few seconds, if Ansible's connection is V(ssh) or
     V(local).
 seealso:

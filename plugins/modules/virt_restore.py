@@ -33,6 +33,8 @@ extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._backup
   - brine.virt._lock
+  - brine.virt._root
+  - brine.virt._root.own_host
   - brine.virt._uri
 attributes:
   check_mode:
@@ -58,7 +60,9 @@ options:
     type: str
     required: true
   backup:
-    description: The backup, by its id such as V(20261123T020000Z-full). V(latest) is the newest one.
+    description:
+      - The backup, by its id such as V(20261123T020000Z-full). V(latest) is the newest one. If that cannot be read, the
+        task fails.
     type: str
     default: latest
   name:
@@ -70,17 +74,18 @@ options:
   disk:
     description:
       - Restore only this disk, by its target (V(vda)) or its name, into a volume of O(pool). No machine is created or
-        changed; the volume can be attached to any.
+        changed; the volume can be attached to any. Not with O(name), O(replace), O(started) or O(trust_definition).
     type: str
   volume:
     description:
-      - The name of this volume; the ending of its format is added if it is missing.
+      - The name of the volume of O(disk), without which it is an error; the ending of its format is added if it is
+        missing.
       - By default it is named after the machine, the disk and the time of the backup.
     type: str
   replace:
     description:
       - Replace the machine, if it exists, with what the backup has. It has to be off and have the same UUID, and must
-        not have snapshots or a saved state.
+        not have snapshots or a saved state. Not with another O(name).
       - Once the new disks were compared with the backup, those of its old disks are deleted that it owns, that the
         backup has, and that nothing else uses. The others stay, with a warning. A disk that was added after the backup
         becomes a volume that no machine has attached.

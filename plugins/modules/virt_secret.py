@@ -23,6 +23,7 @@ extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._lock
   - brine.virt._resources
+  - brine.virt._root
   - brine.virt._uri
 attributes:
   check_mode:
@@ -59,7 +60,8 @@ options:
     choices: [present, absent]
   value:
     description:
-      - The value, as text. Without O(value) and O(value_base64), the value of an existing secret stays as it is.
+      - The value, as text. Without O(value) and O(value_base64), the value of an existing secret stays as it is, and a
+        new one has none yet. They cannot be given together.
     type: str
   value_base64:
     description:
@@ -92,7 +94,9 @@ options:
       - A private secret never becomes readable.
     type: bool
   secrets:
-    description: Several secrets, each a mapping with the options above.
+    description:
+      - Several secrets. Each is a mapping of the options of this module, except O(secrets), O(uri) and O(lock_timeout).
+        A task needs either this option or O(name).
     type: list
     elements: dict
 seealso:
@@ -128,7 +132,7 @@ EXAMPLES = r"""
 RETURN = r"""
 secrets:
   description: Each secret as it is now, without its value; in check mode, as it would be.
-  returned: always, unless the options are wrong
+  returned: always, unless the options are wrong or something stands in the way
   type: list
   elements: dict
   contains:

@@ -27,15 +27,17 @@ options:
     type: str
     required: true
   facts:
-    description: The same as data, for those who read the result instead of the text.
+    description: The same as data, for programs that read the result instead of the text.
     type: raw
   output:
-    description: Whether to print O(text), or O(facts) as one JSON document. Both are in the result in either case.
+    description:
+      - Whether to print O(text), or O(facts) as one JSON document. Both are in the result in either case, unless the
+        task ends with O(failure).
     type: str
     choices: [text, json]
     default: text
   failure:
-    description: The message to fail with afterwards. With an empty one, the task succeeds.
+    description: The message to fail with afterwards. With an empty one, which is the default, the task succeeds.
     type: str
     default: ""
 """

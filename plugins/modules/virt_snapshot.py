@@ -33,6 +33,7 @@ author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
   - brine.virt._attributes
+  - brine.virt._root
   - brine.virt._uri
 attributes:
   check_mode:
@@ -64,10 +65,13 @@ options:
     default: present
   name:
     description:
-      - Name of the snapshot; with O(state=absent), names of one or several. It is no error then if one does not exist.
+      - Name of the snapshot. O(state=reverted) needs it.
+      - With O(state=absent), names of one or several; either they or O(keep) are needed. It is no error if one does not
+        exist.
       - With O(state=present), the default is the name of the machine with the time in UTC, such as
         V(web1-20260301-093000).
-      - A new name has up to 100 letters, digits and the characters C(_.:+@-), and at least one that is no digit.
+      - A new name has up to 100 letters, digits and the characters C(_.:+@-). It begins with a letter, a digit or
+        C(_), and has at least one character that is no digit.
     type: list
     elements: str
   memory:
@@ -95,11 +99,12 @@ options:
       - Which snapshots are kept. All others that this module has taken of the machine are deleted, after the new one
         was taken. One that any of the two rules keeps stays. Snapshots that were taken in another way are never deleted
         by this option.
-      - With O(state=present), or alone with O(state=absent).
+      - With O(state=present), or with O(state=absent), where O(name) can be left out then. At least one of the two
+        rules is needed.
     type: dict
     suboptions:
       last:
-        description: How many of the newest to keep, including the new one.
+        description: How many of the newest to keep, including the new one; 1 at least.
         type: int
       days:
         description: Keep those that are at most this many days old.
@@ -171,7 +176,7 @@ EXAMPLES = r"""
 RETURN = r"""
 machines:
   description: What became of each machine, or would in check mode, in the order of O(vm).
-  returned: always, unless the options are wrong
+  returned: always, unless the options are wrong or one of the machines does not exist
   type: list
   elements: dict
   contains:
@@ -242,7 +247,7 @@ machines:
       returned: always
       sample: running
     state:
-      description: The state that it is in afterwards.
+      description: The state that it is in afterwards. Null if it was refused.
       type: str
       returned: always
       sample: running

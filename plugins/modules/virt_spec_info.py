@@ -46,7 +46,7 @@ EXAMPLES = r"""
     name: [web1]
   register: found
 
-- name: Create a machine like it on another hypervisor, under its own name
+- name: Create a machine like it on another hypervisor, under another name
   brine.virt.virt_init:
     machines: "{{ found.machines | map(attribute='entry') | map('combine', {'name': 'web2'}) }}"
   delegate_to: hv2

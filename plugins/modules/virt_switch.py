@@ -55,6 +55,9 @@ options:
     type: str
     choices: [wait, confirm, abort, report]
     default: report
+seealso:
+  - module: brine.virt.virt_bridge_switch
+  - module: brine.virt.virt_firewall_switch
 """
 
 EXAMPLES = r"""

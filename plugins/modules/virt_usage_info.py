@@ -24,6 +24,7 @@ author:
 extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._attributes.info_module
+  - brine.virt._root
   - brine.virt._uri
 options:
   volumes:

@@ -31,6 +31,7 @@ extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._lock
   - brine.virt._resources
+  - brine.virt._root
   - brine.virt._uri
 attributes:
   check_mode:
@@ -64,8 +65,8 @@ options:
     choices: [present, absent]
   size:
     description:
-      - The size of the disk that a machine sees, in MiB, or with a unit such as V(512MiB), V(8GiB) or V(8G). A part of
-        a MiB is rounded up to a whole one.
+      - The size of the disk that a machine sees, in MiB, or with a unit such as V(512MiB), V(8GiB) or V(8G), which is
+        8 GiB too. A part of a MiB is rounded up to a whole one.
       - A new volume needs it, unless it gets its size from O(src) or O(path).
       - A volume that is smaller is grown. If one machine that runs has it as a disk that it may write to, the disk is
         grown while it runs. A volume that a running machine may only read, or that several machines have of which one
@@ -77,7 +78,8 @@ options:
     type: str
   format:
     description:
-      - The format, V(qcow2) or V(raw). V(iso) is raw too, but a file that is no ISO 9660 or UDF file system is refused.
+      - The format, V(qcow2) or V(raw). V(iso) is raw too, but a file that is no ISO 9660 or UDF file system is refused,
+        and so is a O(size).
       - If it is not given, a new volume has the format of O(src) or O(path), else the one that its name ends with
         (C(.qcow2), C(.raw)), else V(qcow2) in a pool of files, and V(raw) in any other.
       - A volume that exists has the format in which machines have it. If none has it, it is V(raw) unless it looks like
@@ -105,12 +107,12 @@ options:
   checksum:
     description:
       - The hash of the file O(src) or O(path), as C(sha256:) or C(sha512:) and the hex digits. A file with another hash
-        is refused.
+        is refused. Only with one of them.
     type: str
   replace:
     description:
       - Whether a volume with other content than O(src) or O(path) is replaced. If nothing uses it, it is deleted, and
-        created again with the new content. Without V(true), other content is an error.
+        created again with the new content. Without V(true), other content is an error. Only with O(src) or O(path).
       - What is deleted cannot be brought back, not even if the new content cannot be written.
       - If a volume changes while the file of another one is sent, so that its own file would be needed too, none of the
         task's volumes is changed, and the task fails.
@@ -209,7 +211,7 @@ EXAMPLES = r"""
 RETURN = r"""
 volumes:
   description: What happened to each volume; in check mode, what would happen to it.
-  returned: always, unless something stands in the way of one of them
+  returned: always, unless the options are wrong or something other than O(used_elsewhere) stands in the way
   type: list
   elements: dict
   contains:

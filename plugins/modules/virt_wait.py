@@ -117,14 +117,17 @@ machines:
       contains:
         stage:
           description: Name of the stage.
+          returned: always
           type: str
           sample: lease
         ok:
           description: Whether it was reached. Null if that is unknown, or if it was not tried or is not needed.
+          returned: always
           type: bool
           sample: false
         seen:
           description: What was last seen of it, as text.
+          returned: always
           type: str
           sample: no DHCP lease on network default
     next_step:
