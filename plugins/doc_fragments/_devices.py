@@ -24,7 +24,8 @@ options:
         description:
           - Size as a whole number of MiB, or with a unit such as V(512MiB) or V(20GiB); no less than the image's.
             Without it a disk is as large as its image, or as what it is backed by. A new disk that has neither must
-            have a size, and a disk with C(source) must not.
+            have a size, and a disk with C(source) must not. A part of a MiB is rounded up to a whole one, and V(20G) is
+            20 GiB too.
           - An existing disk can grow, also while the machine runs, but never shrinks. A disk on a volume that was not
             created for the machine does not grow if it is C(readonly), or if anything else uses it.
         type: str
@@ -134,7 +135,8 @@ options:
         aliases: [iothread_id]
       serial:
         description:
-          - Serial number that the guest sees. By default the first 20 characters of the name.
+          - Serial number that the guest sees, up to 36 letters, digits, blanks and the characters C(_.+-); of a disk on
+            the bus V(virtio) the guest sees 20. By default the first 20 characters of the name.
         type: str
       boot_order:
         description:
@@ -279,9 +281,9 @@ options:
         description:
           - The VLAN that the nic is in (access port), a list of VLANs that the guest gets tagged (trunk port), or a
             list of mappings. On a Linux bridge this needs libvirt 11.0 or newer on the hypervisor, and a bridge with
-            C(vlan_filtering) (role P(brine.virt.virt_bridge#role)); both are checked where the hypervisor is not
-            reached from afar. Open vSwitch needs a C(virtualport); networks of libvirt and macvtap to SR-IOV cards are
-            as libvirt says.
+            C(vlan_filtering) (role P(brine.virt.virt_bridge#role)); both are checked if O(uri) is that of the host
+            itself. Open vSwitch needs a C(virtualport). What networks of libvirt and macvtap on SR-IOV cards need is in
+            libvirt's documentation.
         type: list
         elements: raw
         suboptions:

@@ -765,7 +765,7 @@ options:
         type: int
       password:
         description:
-          - The password. VNC uses at most 8 characters.
+          - The password. With V(vnc) it has at most 8 characters, as VNC uses no more.
         type: str
       tls:
         description:

@@ -34,7 +34,7 @@ options:
         choices: [nocloud, guestfs, none]
       hostname:
         description:
-          - Host name. By default the first part of C(fqdn), else the machine's name.
+          - Host name. By default the first part of C(fqdn), else the machine's name, with dashes for underscores.
         type: str
       fqdn:
         description:
@@ -68,7 +68,7 @@ options:
         default: false
       users:
         description:
-          - Users to create in addition to C(user).
+          - Users to create in addition to C(user), which is not among them.
         type: list
         elements: dict
         suboptions:

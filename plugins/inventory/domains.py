@@ -33,11 +33,11 @@ description:
     C(virt_building) (machines that are being created, or whose creation was interrupted; they have no C(ansible_host)).
     Characters that are not allowed in a group name become underscores.
   - >-
-    With O(cache=true) and an O(cache_plugin) that outlives the run, hypervisors are asked again when O(cache_timeout)
+    With O(cache=true) and a O(cache_plugin) that outlives the run, hypervisors are asked again when O(cache_timeout)
     is over, or the answers are not those of the same hypervisors at the same URIs. Ansible's own default, V(memory),
-    does not outlive it. The last good answer of a hypervisor that does not answer then is used in its place, whatever
-    its age. There is a warning, and the hosts have the variable C(virt_stale_since), the time of that answer in UTC. A
-    machine in it that is on another hypervisor now is left out.
+    does not outlive it. If a hypervisor does not answer then, its last good answer is used, whatever its age. There is
+    a warning, and the hosts have the variable C(virt_stale_since), the time of that answer in UTC. A machine in it that
+    is on another hypervisor now is left out.
   - >-
     Two machines of the same name on two hypervisors are never merged. Both are listed as C(<name>_<hypervisor>), with a
     warning. So is a machine that has the name of another host or of a group in the inventory, or a name with another

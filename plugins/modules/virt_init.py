@@ -73,8 +73,9 @@ options:
   name:
     description:
       - Name of the machine, unique in the whole cloud. It is also its host name, unless O(seed) sets another one.
-      - A task needs this option or O(machines).
-      - Up to 63 letters, digits, dots, dashes and underscores, the first a letter or digit.
+      - A task needs either this option or O(machines).
+      - Up to 63 letters, digits, dots, dashes and underscores, the first a letter or digit. Names with another meaning
+        for Ansible are refused, such as C(localhost), an address, C(all), C(hypervisors) or C(virt_running).
     type: str
   image:
     description:
@@ -208,9 +209,10 @@ options:
         first, those of the same order together, and those without an order after all others. They are stopped in the
         reverse order. V(none) removes the order. Unchanged if not given.
       - It is stored with the machine. This module keeps to it where it starts or stops several machines,
-        M(brine.virt.virt_power) where it starts, stops or saves them, and the role C(virt_provision) where it starts
-        machines of several hypervisors. The role C(virt_hypervisor) makes a hypervisor start the machines with
-        O(autostart) in this order when it boots, and stop its machines in the reverse one when it shuts down.
+        M(brine.virt.virt_power) where it starts, stops or saves them, and the role P(brine.virt.virt_provision#role)
+        where it starts machines of several hypervisors. The role P(brine.virt.virt_hypervisor#role) makes a hypervisor
+        start the machines with O(autostart) in this order when it boots, and stop its machines in the reverse one when
+        it shuts down.
     type: raw
   delay_seconds:
     description:
