@@ -14,7 +14,8 @@ author:
 description:
   - Of the variables on the command line of the run (C(-e), also C(-e @FILE)), finds those that are probably meant for
     one of a playbook's options. Either they are spelt nearly like it, or they are another word for it, such as
-    C(target) for C(to). If the option is given as well, the variable is taken to be the user's own.
+    C(target) for C(to). If the option is given as well, the variable is taken to be the user's own. Returns a sentence
+    for each.
   - Other variables that are not options are named in a warning, as sites pass their own. Names that begin with
     C(ansible_) are not checked, and of those with C(virt_) only what is spelt nearly like a variable of the playbooks,
     such as C(virt_migrate_bandwith).
@@ -31,9 +32,9 @@ options:
     required: true
   choices:
     description:
-      - By option, the words that it may hold. There is a sentence for each word on the command line that is none of
-        them, and if it is null; a text is split at commas. With an empty list any word is right, and there is a
-        sentence if none is given.
+      - By option, the words that it may hold on the command line; a text is split at commas. There is a sentence for
+        each word that is none of them, and for an option that is null. If the list of an option is empty, it may hold
+        any words, and there is a sentence if it holds none.
     type: dict
     default: {}
 seealso:

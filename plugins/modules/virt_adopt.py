@@ -49,7 +49,7 @@ attributes:
 options:
   name:
     description:
-      - Names of the machines. They are taken literally; there are no patterns.
+      - Names of the machines. They are taken literally; there are no patterns. An empty list is an error.
       - All of them are checked before the first one is adopted. One that cannot be adopted is named, and the others
         are adopted.
     type: list

@@ -58,7 +58,9 @@ attributes:
       - With O(state=present) each run makes a backup.
 options:
   name:
-    description: Names of the machines. They are backed up one after the other; one that fails does not stop the others.
+    description:
+      - Names of the machines. They are backed up one after the other; one that fails does not stop the others. An empty
+        list is an error.
     type: list
     elements: str
     required: true

@@ -99,7 +99,7 @@ options:
     description:
       - The DNS domain of the network, as text or as a mapping of C(name) and C(local_only). With C(local_only), queries
         for names in it that are not known here are not passed on.
-      - V(false) takes it away.
+      - V(false) removes it.
     type: raw
   mac:
     description: MAC address of the bridge. libvirt chooses one if none is given.
@@ -192,7 +192,7 @@ options:
     description:
       - Limits for the network as a whole, C(inbound) and C(outbound) of the host's bridge, each with C(average) and
         C(peak) (kB, 1000 bytes, per second) and C(burst) (KiB).
-      - V(false) takes them away.
+      - V(false) removes them.
     type: raw
   dnsmasq_options:
     description:

@@ -27,6 +27,7 @@ description:
     snapshots and checkpoints. NVRAM or the state of a TPM is kept, and named, if another machine has it too, or if the
     definition gives it another place than libvirt does by itself. The log of its serial console stays. Of an external
     snapshot that M(brine.virt.virt_snapshot) has not taken, the files stay as well.
+  - A machine whose name is only claimed, that is being moved, or that is running but not defined is refused.
   - Whether a machine may be removed is decided without holding the hypervisor's lock. It is checked again under the
     lock, and if something has changed that matters, the task fails and nothing of this machine is removed. A volume
     that was shown to stay is never deleted by the same run.
@@ -53,7 +54,7 @@ attributes:
 options:
   name:
     description:
-      - Names of the machines. They are taken literally; there are no patterns.
+      - Names of the machines. They are taken literally; there are no patterns. An empty list is an error.
       - All of them are checked before the first one is removed, then they are removed one after the other. One that
         cannot be removed is named, and the others are removed. What is used by a machine of the same task is kept.
     type: list
@@ -76,13 +77,14 @@ options:
     type: bool
     default: false
   stop_timeout:
-    description: How many seconds an operating system may take to shut down (O(stop)).
+    description: How many seconds an operating system may take to shut down (O(stop)), 1 at least.
     type: int
     default: 180
   keep_disks:
     description:
       - Keep all disks. The seed is deleted, as the guest stores nothing on it.
       - NVRAM and the state of the TPM are deleted as well. A disk whose key is in the TPM cannot be opened afterwards.
+      - Not together with O(disks).
     type: bool
     default: false
   adopt:

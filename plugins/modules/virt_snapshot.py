@@ -48,7 +48,7 @@ attributes:
 options:
   vm:
     description:
-      - Names of the machines. If one of them does not exist, nothing is changed at all.
+      - Names of the machines. If one of them does not exist, nothing is changed at all. An empty list is an error.
     type: list
     elements: str
     required: true
