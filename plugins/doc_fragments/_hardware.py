@@ -11,8 +11,8 @@ class ModuleDocFragment:
 options:
   vcpus:
     description:
-      - Number of virtual CPUs, or a mapping. Every machine must have this option. A running machine can get more of
-        them, up to C(maximum), by hotplug.
+      - Number of virtual CPUs, or a mapping. A new machine must have this option; unchanged if not given. A running
+        machine can get more of them, up to C(maximum), by hotplug.
     type: raw
     suboptions:
       maximum:
@@ -35,7 +35,7 @@ options:
   memory:
     description:
       - Memory as a whole number of MiB, or with a unit such as V(512MiB) or V(2GiB). Or a mapping, in which sizes are
-        written in the same way. Every machine must have this option.
+        written in the same way. A new machine must have this option; unchanged if not given.
     type: raw
     aliases: [mem]
     suboptions:

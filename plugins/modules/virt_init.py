@@ -65,10 +65,12 @@ notes:
     bypasses this is refused before anything is logged or done. Any other secret, such as a password in C(run_commands),
     is recognised only where the same text also occurs in one of these places.
 requirements:
-  - cryptography (package C(python3-cryptography)) for the SSH host keys of O(seed)
+  - cryptography (package C(python3-cryptography)) on the host that the task runs on
   - bsdtar (package C(libarchive-tools) on Debian and Ubuntu, C(bsdtar) elsewhere) for O(seed)
   - PyYAML (package C(python3-yaml)) where the user-data of O(seed) is given as text
   - guestfish for seeds of method V(guestfs)
+  - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on, for
+    disks that are copied from images
 options:
   name:
     description:
@@ -240,7 +242,7 @@ options:
     description:
       - What messages call the items of O(machines), one name for each, if they come from another list in the user's
         files.
-      - Without it they are called C(machines[0]) and so on.
+      - Without it they are called C(machines[0]) and so on. Not without O(machines).
     type: list
     elements: str
   concurrency:
@@ -249,7 +251,8 @@ options:
     default: 8
   stop_timeout:
     description:
-      - How many seconds an operating system may take to shut down (O(state=stopped)). Other runs do not wait for that.
+      - How many seconds an operating system may take to shut down (O(state=stopped)), 1 at least. Other runs do
+        not wait for that.
     type: int
     default: 180
   images:
@@ -395,7 +398,7 @@ EXAMPLES = r"""
 RETURN = r"""
 machine:
   description: The machine's record, read again after the run, in the format of M(brine.virt.virt_info).
-  returned: when O(name) is used and the machine exists
+  returned: when O(name) is used, the machine exists and the task has not failed
   type: dict
   sample: {"name": "web1", "state": "running", "vcpus": 2, "memory_mib": 1024}
 machines:

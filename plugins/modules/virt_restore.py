@@ -36,6 +36,8 @@ extends_documentation_fragment:
   - brine.virt._root
   - brine.virt._root.own_host
   - brine.virt._uri
+requirements:
+  - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
 attributes:
   check_mode:
     support: full

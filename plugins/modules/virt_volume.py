@@ -33,6 +33,9 @@ extends_documentation_fragment:
   - brine.virt._resources
   - brine.virt._root
   - brine.virt._uri
+requirements:
+  - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on, for
+    O(src) and O(path)
 attributes:
   check_mode:
     support: full
