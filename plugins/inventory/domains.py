@@ -15,8 +15,8 @@ description:
     Asks all hypervisors at once which machines they have, and adds each as a host. Nothing is stored except an optional
     cache and the file in O(known_hosts).
   - >-
-    For a hypervisor that is down or slow, or whose connection variables cannot be read, there is a warning, after its
-    own time limit at the latest. The machines of the others are listed.
+    For a hypervisor that is down or slow, or whose connection variables cannot be read, there is a warning, at the
+    latest when its own time limit (O(timeout)) is over. The machines of the others are listed.
   - The name of the file must end in C(.virt.yml) or C(.virt.yaml).
   - >-
     Host variables are C(ansible_host) (the best address, when one is known), C(ansible_user) (the user that the
@@ -136,11 +136,11 @@ options:
     type: bool
     default: false
   concurrency:
-    description: How many hypervisors to ask at once.
+    description: How many hypervisors to ask at once, 1 at least.
     type: int
     default: 16
   timeout:
-    description: How many seconds one hypervisor may take for its whole answer.
+    description: How many seconds one hypervisor may take for its whole answer, more than 0.
     type: float
     default: 10
   known_hosts:

@@ -20,7 +20,8 @@ description:
     name servers), by the network manager that manages the uplink.
   - The change is rolled back automatically unless the controller confirms it over a connection that was opened after
     the change.
-  - A bridge that exists is left as it is, unless this module has made it and the task names something that differs.
+  - A bridge that this module has made becomes what the task names. Any other one is left as it is, and it is an error
+    if the task names something that it does not have.
 extends_documentation_fragment:
   - brine.virt._attributes.no_group
   - brine.virt._attributes
