@@ -98,6 +98,7 @@ options:
       - How many seconds an operating system may take to shut down or to reboot, and libvirt to save a machine. For
         everything else it is a limit as well, but of no less than 60 seconds.
       - Without O(force), it is an error if a machine takes longer. It may still shut down later.
+      - 1 at least, or 0 with O(force).
     type: int
     default: 180
   concurrency:
