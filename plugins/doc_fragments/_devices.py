@@ -136,7 +136,7 @@ options:
       serial:
         description:
           - Serial number that the guest sees, up to 36 letters, digits, blanks and the characters C(_.+-); of a disk on
-            the bus V(virtio) the guest sees 20. By default the first 20 characters of the name.
+            the bus V(virtio) the guest sees the first 20. By default the first 20 characters of the name.
         type: str
       boot_order:
         description:

@@ -105,8 +105,7 @@ options:
     description:
       - Which backups of the machine to keep after a successful one. The others are removed, except those that one of
         the kept ones is built on. Without it, all are kept. The newest one always is.
-      - Each number is 0 or more, which means none, as does leaving it out. It is an error if all of them are 0 or left
-        out.
+      - Each number is 0 or more; 0 means none, as does leaving it out. It is an error if all of them are 0 or left out.
       - Days, weeks (from Monday on) and months are in UTC.
       - Backups in the directory that belong to another machine, which had the same name, are never removed, and neither
         are directories that cannot be read as backups, nor what an incremental one of them may be built on.
