@@ -22,7 +22,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance
     read_maintenance,
     write_maintenance,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import manifest_to_text, read_manifest
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest_text import (
+    manifest_to_text,
+    read_manifest,
+)
 from ansible_collections.brine.virt.plugins.module_utils._network.change import asks_for, expected_from
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import read_spec
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import read_bridge

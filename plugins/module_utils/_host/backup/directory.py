@@ -38,6 +38,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     Manifest,
     ManifestError,
     is_backup_id,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest_text import (
     manifest_to_text,
     read_manifest,
 )

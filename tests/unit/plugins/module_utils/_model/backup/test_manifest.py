@@ -21,6 +21,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     checkpoint_name,
     is_backup_id,
     is_own_checkpoint,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest_text import (
     manifest_to_text,
     read_manifest,
 )
