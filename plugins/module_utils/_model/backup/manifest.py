@@ -12,12 +12,11 @@ from __future__ import annotations
 import re
 import typing as t
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 
-FORMAT = 1
 MANIFEST = "manifest.json"
 DOMAIN_XML = "domain.xml"
 FULL, INCREMENTAL = "full", "incremental"
@@ -45,13 +44,26 @@ class FileEntry:
 
 
 @dataclass(frozen=True)
+class MergedForm:
+    """What the file of a disk becomes by a merge that has begun: backed by another backup or by none, with the same
+    content for a guest.
+
+    backing: as of DiskEntry. entry: its length and checksum then.
+    """
+
+    backing: str | None
+    entry: FileEntry
+
+
+@dataclass(frozen=True)
 class DiskEntry:
     """A disk of the machine and its qcow2 file.
 
     target: the device in the domain (``vda``). file: its file in this backup. backing: the backup whose file of the
     same name is next below it, None for one that stands alone. size_bytes: its size for the guest. format: the one that
     the machine's disk had. pool, volume: where that one was, empty for a disk in no pool. name: ours of the disk, empty
-    where it has none. role: ``disk`` or ``seed``.
+    where it has none. role: ``disk`` or ``seed``. merged: while a merge is under way, what the file is to be: it may be
+    that already, or still be as the rest of the manifest says.
     """
 
     target: str
@@ -63,18 +75,25 @@ class DiskEntry:
     volume: str = ""
     name: str = ""
     role: str = DISK
+    merged: MergedForm | None = None
+
+    @property
+    def backings(self) -> list[str | None]:
+        """All that its file may be backed by at this moment: one, or two while a merge is under way."""
+        return [self.backing] if self.merged is None else [self.backing, self.merged.backing]
 
 
 @dataclass(frozen=True)
 class Manifest:
     """All that the file says.
 
-    id: also the name of its directory. series: what the backups of one machine in one directory have in common.
-    checkpoint: the name of libvirt's checkpoint that was made together with it, empty where there is none. reason: why
-    it is a full one, empty for an incremental one. left_out: the disks that are not in it, by target, with the reason.
-    nvram: the file with the UEFI variables, empty where there is none. tpm: the files of the TPM's state, and
-    tpm_directory the directory that they were in. made_by: the programs, by name, with their versions. made_at: when it
-    was begun by the clock (UTC); by its id it is later where an earlier one was made while the clock was ahead.
+    id: also the name of its directory. kind: as in the id, but for one that has become a full one. series: what the
+    backups of one machine in one directory have in common. checkpoint: the name of libvirt's checkpoint that was made
+    together with it, empty where there is none. reason: why it is a full one, empty for an incremental one. left_out:
+    the disks that are not in it, by target, with the reason. nvram: the file with the UEFI variables, empty where there
+    is none. tpm: the files of the TPM's state, and tpm_directory the directory that they were in. made_by: the
+    programs, by name, with their versions. made_at: when it was begun by the clock (UTC); by its id it is later where
+    an earlier one was made while the clock was ahead.
     """
 
     id: str
@@ -109,6 +128,37 @@ class Manifest:
     def disk(self, target: str) -> DiskEntry | None:
         """The disk with this target."""
         return next((disk for disk in self.disks if disk.target == target), None)
+
+    @property
+    def merging(self) -> bool:
+        """Whether a merge is under way, or was interrupted. It is what it was in either form, until this is ended."""
+        return any(disk.merged is not None for disk in self.disks)
+
+    def forms(self, name: str) -> list[FileEntry]:
+        """All that a file of it may be at this moment: one, or two while a merge is under way."""
+        return [self.files[name], *(disk.merged.entry for disk in self.disks if disk.merged and disk.file == name)]
+
+    def before_merge(self) -> Manifest:
+        """What it was before the merge that is under way."""
+        return replace(self, disks=tuple(replace(disk, merged=None) for disk in self.disks))
+
+    def after_merge(self) -> Manifest:
+        """What it is when the merge that is under way has ended."""
+        files, disks, parent = dict(self.files), [], None
+        for disk in self.disks:
+            if disk.merged is not None:
+                files[disk.file], parent = disk.merged.entry, disk.merged.backing
+                disk = replace(disk, backing=parent, merged=None)
+            disks.append(disk)
+        alone = parent is None
+        return replace(
+            self,
+            kind=FULL if alone else self.kind,
+            parent=parent,
+            reason=f"it was merged with {self.parent}, which it was built on" if alone else self.reason,
+            disks=tuple(disks),
+            files=files,
+        )
 
 
 def backup_id(made: datetime, kind: str) -> str:

@@ -19,7 +19,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     DISK,
     DOMAIN_XML,
     FILE_NAME,
-    FORMAT,
     FULL,
     INCREMENTAL,
     MANIFEST,
@@ -28,12 +27,16 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     FileEntry,
     Manifest,
     ManifestError,
+    MergedForm,
     is_backup_id,
     is_file_name,
     time_of,
     time_text,
 )
 
+# The second one is that of a backup that is being merged, or has become a full one by that. The others have the first,
+# which earlier versions of the collection read.
+FIRST_FORMAT, MERGED_FORMAT = 1, 2
 _MOMENT = re.compile(r"^\d{8}T\d{6}Z\Z", re.ASCII)
 _TARGET = re.compile(r"^[a-z]{2,5}[0-9]{0,3}\Z", re.ASCII)
 _SERIES = re.compile(r"^[0-9a-f]{16}\Z", re.ASCII)
@@ -51,7 +54,12 @@ def manifest_to_text(manifest: Manifest) -> str:
     machine = {"name": flat.pop("machine"), "uuid": flat.pop("uuid")}
     if not manifest.made_at:
         del flat["made_at"]
-    return json.dumps({"format": FORMAT, "machine": machine, **flat}, indent=2, sort_keys=True) + "\n"
+    for disk in flat["disks"]:
+        merged = disk.pop("merged")
+        if merged is not None:
+            disk["merged"] = {"backing": merged["backing"], **merged["entry"]}
+    number = MERGED_FORMAT if manifest.merging or not manifest.id.endswith(manifest.kind) else FIRST_FORMAT
+    return json.dumps({"format": number, "machine": machine, **flat}, indent=2, sort_keys=True) + "\n"
 
 
 def read_manifest(text: str, name: str) -> Manifest:
@@ -65,9 +73,10 @@ def read_manifest(text: str, name: str) -> Manifest:
         raise ManifestError(f"it is not JSON ({exc})") from exc
     if not isinstance(found, dict):
         raise ManifestError("it is not a mapping")
-    if found.get("format") != FORMAT:
+    if found.get("format") not in (FIRST_FORMAT, MERGED_FORMAT):
         raise ManifestError(
-            f"it has format {found.get('format')!r}, and this version of brine.virt knows {FORMAT}",
+            f"it has format {found.get('format')!r}, and this version of brine.virt knows {FIRST_FORMAT} and "
+            f"{MERGED_FORMAT}",
             hint="Use the version of brine.virt that made it, or a later one",
         )
     manifest = _Reader(found).manifest()
@@ -106,7 +115,7 @@ class _Reader:
             made_by=self._texts("made_by"),
             made_at=self._time("made_at"),
         )
-        _check_whole(manifest)
+        _check_whole(manifest, int(self._values["format"]))
         return manifest
 
     def _disk(self) -> DiskEntry:
@@ -121,7 +130,11 @@ class _Reader:
             volume=self._text("volume", 255),
             name=self._text("name", 255),
             role=self._one_of("role", (DISK, SEED)),
+            merged=self._below("merged")._merged() if self._values.get("merged") is not None else None,
         )
+
+    def _merged(self) -> MergedForm:
+        return MergedForm(self._id("backing", optional=True) or None, self._file_entry())
 
     def _file_entry(self) -> FileEntry:
         return FileEntry(self._number("bytes"), self._like("sha256", _SHA256))
@@ -204,8 +217,8 @@ def _file(name: t.Any, where: str) -> str:
     return str(name)
 
 
-def _check_whole(manifest: Manifest) -> None:
-    """Raise ManifestError for one whose parts do not fit together."""
+def _check_whole(manifest: Manifest, number: int) -> None:
+    """Raise ManifestError for one whose parts do not fit together. number: that of the format."""
     named = [*(disk.file for disk in manifest.disks), *manifest.tpm, DOMAIN_XML]
     named += [manifest.nvram] if manifest.nvram else []
     for name in named:
@@ -215,13 +228,31 @@ def _check_whole(manifest: Manifest) -> None:
         raise ManifestError("it names one file twice")
     if len({disk.target for disk in manifest.disks}) != len(manifest.disks):
         raise ManifestError("it names one disk twice")
-    if not manifest.id.endswith(manifest.kind) or (manifest.kind == INCREMENTAL) != (manifest.parent is not None):
-        raise ManifestError(
-            f"it is a {manifest.kind} backup with the id {manifest.id} and the parent {manifest.parent}"
-        )
+    _check_form(manifest, number)
     if any(disk.backing not in (None, manifest.parent) for disk in manifest.disks):
         raise ManifestError(f"a disk is backed by another backup than its parent {manifest.parent}")
     if manifest.parent is not None and manifest.parent >= manifest.id:
         raise ManifestError(f"its parent {manifest.parent} is later than itself")
+    merged = {disk.merged.backing for disk in manifest.disks if disk.merged is not None}
+    if len(merged) > 1 or any(
+        (disk.merged is not None) != (bool(merged) and disk.backing is not None) for disk in manifest.disks
+    ):
+        raise ManifestError("some of its disks are being merged, and others are not, or with something else")
+    if any(backing is not None and backing >= str(manifest.parent) for backing in merged):
+        raise ManifestError(f"it is being merged with its parent {manifest.parent}, and to be built on a later one")
     if bool(manifest.tpm) != bool(manifest.tpm_directory):
         raise ManifestError("it names files of a TPM without their directory, or the other way round")
+
+
+def _check_form(manifest: Manifest, number: int) -> None:
+    """Raise ManifestError for a kind that does not go with the id or the parent. number: that of the format.
+
+    What was merged until it stands alone is a full one with the id that it has always had.
+    """
+    named = manifest.id.endswith(manifest.kind) or (number == MERGED_FORMAT and manifest.kind == FULL)
+    if not named or (manifest.kind == INCREMENTAL) != (manifest.parent is not None):
+        raise ManifestError(
+            f"it is a {manifest.kind} backup with the id {manifest.id} and the parent {manifest.parent}"
+        )
+    if manifest.merging and number != MERGED_FORMAT:
+        raise ManifestError(f"it is being merged, which format {number} does not have")
