@@ -129,7 +129,7 @@ options:
         old chains go as a whole.
       - The oldest kept backup of a chain becomes a full one. This writes as much as a full backup has, into O(dest)
         alone; it is not read from the machine. One with an older kept one below it takes in only what has changed
-        between the two. For each merge, the chain is read about four times, as its checksums are verified first, and
+        between the two. For each merge, the chain is read about five times, as its checksums are verified first, and
         the new files are compared with the old ones.
       - With V(0) and one backup a day, that is done every day. With V(6), it is done once a week.
       - Nothing is merged, and nothing is removed for it, if a backup of the chain is damaged, or if O(dest) has no room
