@@ -34,6 +34,10 @@ description:
     somebody else has made stay.
   - A backup is written under a temporary name, and gets its own when all of it is on the disk. If the run is
     interrupted at any point, the earlier backups stay as they are, and the next run removes what is left.
+  - So that backups that are not to be kept can be removed although a kept one is built on them, the kept one is merged
+    with them (O(merge_above)). It keeps its name, and is a full backup then, or built on an older one that is kept.
+    While that is under way, or when it was interrupted at any point, the backup can be verified and restored, and what
+    it was built on is still there; the next run ends it.
   - CD-ROM drives, and disks that are read-only, shareable or transient, are not in a backup (RV(machines[].left_out)).
     The seed is.
   - Whoever can read the directory can read the disks of the machines, and the passwords in their definitions. The files
@@ -97,14 +101,14 @@ options:
     description:
       - How many backups may be built on each other, including the full one at the beginning, from 1 to 10000. The next
         one is a full one. With V(1), all are full ones.
-      - A backup can be removed only when none that is kept is built on it, so that this also limits how many are there
-        besides those that O(keep) asks for.
+      - With O(keep) and O(merge_above), chains are kept short by merging, so that with a greater number hardly any full
+        backup is made after the first one.
     type: int
     default: 7
   keep:
     description:
-      - Which backups of the machine to keep after a successful one. The others are removed, except those that one of
-        the kept ones is built on. Without it, all are kept. The newest one always is.
+      - Which backups of the machine to keep after a successful one. The others are removed. Those that a kept one is
+        built on stay until it is merged with them (O(merge_above)). Without it, all are kept. The newest one always is.
       - Each number is 0 or more; 0 means none, as does leaving it out. It is an error if all of them are 0 or left out.
       - Days, weeks (from Monday on) and months are in UTC.
       - Backups in the directory that belong to another machine, which had the same name, are never removed, and neither
@@ -123,6 +127,26 @@ options:
       monthly:
         description: For how many months that have a backup to keep the last one.
         type: int
+  merge_above:
+    description:
+      - How many backups may stay besides those that O(keep) asks for, because kept ones are built on them. When there
+        are more, kept ones are merged with those that they are built on, and these are removed. Of several merges those
+        that free the most are done first, and no more than have to be.
+      - With V(0), just what O(keep) asks for is there after each run. A great number, such as V(100000), turns merging
+        off.
+      - If it is left out, it is one less than O(full_every). With O(keep.last) alone nothing is ever merged then, as
+        old chains go as a whole.
+      - The oldest kept backup of a chain becomes a full one. This writes as much as a full backup has, into O(dest)
+        alone; it is not read from the machine. One with an older kept one below it takes in only what has changed
+        between the two. For each merge, the chain is read about five times, as its checksums are verified first, and
+        the new files are compared with the old ones.
+      - With V(0) and one backup a day, that is done every day. With V(6), it is done once a week.
+      - Nothing is merged, and nothing is removed for it, if a backup of the chain is damaged, or if O(dest) has no room
+        for the merged files beside the old ones. RV(machines[].remarks) says so, and the new backup is there all the
+        same.
+      - While backups are merged, the machine can be worked on. Its backups cannot be restored before the merge ends, or
+        the run is ended, which does no harm.
+    type: int
   quiesce:
     description:
       - Whether the guest's file systems are frozen while the backup begins, by the guest agent.
@@ -159,6 +183,15 @@ EXAMPLES = r"""
     keep:
       last: 7
       weekly: 8
+
+- name: Make one full backup, and incremental ones for ever, of which at most 13 are there
+  brine.virt.virt_backup:
+    name: web1
+    dest: /srv/backup
+    full_every: 1000
+    keep:
+      last: 7
+    merge_above: 6
 
 - name: Back up a database whose file systems have to be frozen
   brine.virt.virt_backup:
@@ -219,7 +252,7 @@ machines:
       returned: when a backup was planned
       sample: incremental
     parent:
-      description: The backup that it is built on. It is null for a full one.
+      description: The backup that it was built on when it was made. It is null for a full one.
       type: str
       returned: when a backup was planned
       sample: 20261122T020000Z-full
@@ -254,6 +287,14 @@ machines:
       elements: str
       returned: always
       sample: ["make a full backup of web1: 20261123T020000Z-full"]
+    merged:
+      description:
+        - The backups that were merged with those that they were built on, or would be in check mode.
+        - In check mode, it is without the one that is planned, which has no name yet.
+      returned: always
+      type: list
+      elements: str
+      sample: []
     removed:
       description: The backups that were removed, or would be in check mode.
       type: list
@@ -339,6 +380,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "kind": {"type": "str", "choices": ["auto", "full"], "default": "auto"},
     "full_every": {"type": "int", "default": 7},
     "keep": {"type": "dict", "options": _KEEP},
+    "merge_above": {"type": "int"},
     "quiesce": {"type": "str", "choices": ["auto", "true", "false"], "default": "auto"},
     "freeze_timeout": {"type": "int", "default": 10},
     "verify": {"type": "bool", "default": False},
@@ -372,7 +414,9 @@ def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
 def as_diff(result: dict[str, t.Any]) -> dict[str, t.Any]:
     """What is new in the directory of one machine, and what goes, as a difference."""
     before = as_yaml({"removed": result["removed"]}) if result["removed"] else ""
-    after = {"new": f"{result['path']}: {result['kind']}"}
+    after: dict[str, t.Any] = {"new": f"{result['path']}: {result['kind']}"}
+    if result["merged"]:
+        after["merged"] = result["merged"]
     header = f"backups of {result['name']}"
     return {"before": before, "after": as_yaml(after), "before_header": header, "after_header": header}
 

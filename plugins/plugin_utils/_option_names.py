@@ -67,7 +67,7 @@ _VARIABLES = {
         "timeout",
         "tls",
     ],
-    "virt_backup_": ["dest", "full_every", "keep", "must_be_mounted", "owner", "quiesce"],
+    "virt_backup_": ["dest", "full_every", "keep", "merge_above", "must_be_mounted", "owner", "quiesce"],
     "virt_power_": ["concurrency"],
     "virt_provision_": ["concurrency", "conclude", "stop_timeout", "timeout", "wait"],
 }

@@ -72,8 +72,11 @@ def _words(machine: Mapping[str, t.Any]) -> str:
         parts.append(f"full because {machine['reason']}")
     if machine.get("quiesced") is False:
         parts.append("not quiesced")
+    done = bool(machine.get("id"))
+    if machine.get("merged"):
+        parts.append(f"{len(machine['merged'])} {'merged' if done else 'would be merged'}")
     if machine["removed"]:
-        parts.append(f"{len(machine['removed'])} {'removed' if machine.get('id') else 'would be removed'}")
+        parts.append(f"{len(machine['removed'])} {'removed' if done else 'would be removed'}")
     return ", ".join(parts)
 
 

@@ -22,7 +22,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance
     read_maintenance,
     write_maintenance,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import manifest_to_text, read_manifest
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest_text import (
+    manifest_to_text,
+    read_manifest,
+)
 from ansible_collections.brine.virt.plugins.module_utils._network.change import asks_for, expected_from
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import read_spec
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import read_bridge
@@ -323,3 +326,16 @@ def test_a_backup_of_the_first_version_is_read(fixtures: Path) -> None:
     text = (fixtures / "formats/backup/1-made-at.json").read_text(encoding="utf-8")
     manifest = read_manifest(text, "20261123T105753Z-incremental")
     assert (manifest.made_at, manifest_to_text(manifest)) == ("20261123T105753Z", text)
+
+
+def test_backups_that_are_or_were_merged_are_read(fixtures: Path) -> None:
+    name = "20261123T105753Z-incremental"
+    text = (fixtures / "formats/backup/2-merging.json").read_text(encoding="utf-8")
+    manifest = read_manifest(text, name)
+    assert (manifest.kind, manifest.parent, manifest.merging) == ("incremental", "20261123T105738Z-full", True)
+    assert [disk.backings for disk in manifest.disks] == [["20261123T105738Z-full", None]] * 2 + [[None]]
+    assert manifest_to_text(manifest) == text
+    text = (fixtures / "formats/backup/2-merged.json").read_text(encoding="utf-8")
+    assert read_manifest(text, name) == manifest.after_merge()
+    assert manifest_to_text(manifest.after_merge()) == text
+    assert (manifest.after_merge().kind, manifest.after_merge().parent) == ("full", None)

@@ -38,12 +38,15 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     Manifest,
     ManifestError,
     is_backup_id,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest_text import (
     manifest_to_text,
     read_manifest,
 )
 
 MARKER = ".brine-backup-unfinished"
 _PARTIAL = ".unfinished-"
+_MERGED = "merged-"
 _LOCK = ".lock"
 # Of a directory that can only be read, or whose file system has no locks.
 _NO_LOCK = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.EOPNOTSUPP)
@@ -56,7 +59,7 @@ class Backups:
     """What there is in the directory of a machine.
 
     by_id: the backups that can be read. broken: for the others, by the name of their directories, what is wrong.
-    unfinished: the names of the directories that a killed run has left.
+    unfinished: the names of the directories that a killed run has left, and that nothing needs.
     """
 
     path: str
@@ -72,6 +75,11 @@ class Backups:
     def names(self) -> list[str]:
         """Of all that is called like a backup."""
         return [*self.by_id, *self.broken]
+
+    @property
+    def merging(self) -> list[Manifest]:
+        """Those whose merge was interrupted, or is under way."""
+        return [manifest for manifest in self.newest_first() if manifest.merging]
 
     def newest_first(self) -> list[Manifest]:
         """The backups that can be read."""
@@ -138,6 +146,9 @@ def list_backups(destination: str, machine: str, owner: int | None = None) -> Ba
                 found.by_id[name] = load_manifest(path, name, owner)
             except VirtError as exc:
                 found.broken[name] = exc
+    # In there is what the end of a merge needs; and of one that cannot be read nobody knows whether there is one.
+    needed = {merge_folder(name) for name in (*(one.id for one in found.merging), *found.broken)}
+    found.unfinished = [name for name in found.unfinished if name not in needed]
     return found
 
 
@@ -223,6 +234,16 @@ def _busy(path: str, wait_seconds: float) -> ConflictError:
         f"another run has been working on the backups in {path} for more than {wait_seconds:g} s",
         hint=f"Wait for it to end; fuser {path}/{_LOCK} shows its process",
     )
+
+
+def merge_folder(name: str) -> str:
+    """The name of the directory for the new files of a backup that is being merged."""
+    return f"{_PARTIAL}{_MERGED}{name}"
+
+
+def begin_merge(path: str, name: str) -> str:
+    """That directory, made; its path. name: of the backup. Raises OSError."""
+    return begin(path, f"{_MERGED}{name}")
 
 
 def begin(path: str, name: str) -> str:

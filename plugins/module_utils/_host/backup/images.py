@@ -15,7 +15,6 @@ from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import Q
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import OnBytes, backing_name
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import QemuName
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DiskEntry
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, read_header
 
 _SECONDS = 7 * 24 * 3600.0
@@ -85,12 +84,36 @@ def same_content(backup: str, target: str | QemuName, image_format: str, stop: t
     return answer.status == 0
 
 
-def set_backing(directory: str, disk: DiskEntry) -> None:
-    """Put an incremental image on top of its parent's, by name alone: its content stays as it is. Raises HostError."""
-    words = ["-u", "-F", QCOW2, "-b", backing_name(disk), f"{directory}/{disk.file}"]
+def set_backing(directory: str, file: str, backing: str) -> None:
+    """Put an incremental image on top of that of another backup, by name alone: what it holds itself stays as it is.
+
+    directory: that of its backup; file: its name in it; backing: the other backup's name. Raises HostError.
+    """
+    words = ["-u", "-F", QCOW2, "-b", backing_name(file, backing), f"{directory}/{file}"]
     answer = run_qemu_img("rebase", QCOW2, *words, timeout_seconds=_HEADER_SECONDS)
     if answer.status != 0:
-        raise HostError(f"cannot set the backing file of {directory}/{disk.file}: {answer.complaint}")
+        raise HostError(f"cannot set the backing file of {directory}/{file}: {answer.complaint}")
+
+
+def move_to_backing(directory: str, file: str, backing: str, stop: threading.Event, on_bytes: OnBytes) -> None:
+    """Have an image be backed by that of another backup, and read as before: it takes in what the two differ in.
+
+    directory, file, backing: as of set_backing. Both chains are read, and what is the same in both is not written.
+    on_bytes: called with what the file takes of its disk so far. Raises HostError, StoppedError.
+    """
+
+    def watch() -> None:
+        if stop.is_set():
+            raise stopped()
+        on_bytes(allocated_bytes(path))
+
+    path = f"{directory}/{file}"
+    words = ["-F", QCOW2, "-b", backing_name(file, backing), path]
+    answer = run_qemu_img("rebase", QCOW2, *words, timeout_seconds=_SECONDS, watch=watch)
+    if _NO_SPACE in answer.complaint:
+        raise full(f"cannot write {path}", directory)
+    if answer.status != 0:
+        raise HostError(f"cannot set the backing file of {path}: {answer.complaint}")
 
 
 def settle(path: str) -> None:

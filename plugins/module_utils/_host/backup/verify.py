@@ -84,7 +84,7 @@ def verify_backup(
         if files is not None and name not in files:
             continue
         found = digest_file(directory, name, stop, on_bytes)
-        if found != entry:
+        if found not in manifest.forms(name):
             what = (
                 "has another content" if found.bytes == entry.bytes else f"has {found.bytes} bytes, not {entry.bytes}"
             )
@@ -119,15 +119,16 @@ def check_header(directory: str, disk: DiskEntry) -> None:
         raise HostError(f"{path} is not a qcow2 image")
     if header.virtual_size_bytes != disk.size_bytes:
         raise HostError(f"{path} is a disk of {header.virtual_size_bytes} bytes, not of {disk.size_bytes}")
-    wanted = [] if disk.backing is None else [backing_name(disk)]
-    if header.data_file or names != wanted or (wanted and header.backing_format != QCOW2):
-        raise HostError(f"{path} is backed by {names or 'nothing'}, not by {wanted or 'nothing'}")
+    wanted = [[] if backing is None else [backing_name(disk.file, backing)] for backing in disk.backings]
+    if header.data_file or names not in wanted or (names and header.backing_format != QCOW2):
+        allowed = " or by ".join(str(one or "nothing") for one in wanted)
+        raise HostError(f"{path} is backed by {names or 'nothing'}, not by {allowed}")
 
 
-def backing_name(disk: DiskEntry) -> str:
-    """What stands in the header of an image that is backed by the one of its parent: relative, so that all of it can
+def backing_name(file: str, backing: str) -> str:
+    """What stands in the header of an image that is backed by the one of this backup: relative, so that all of it can
     be moved."""
-    return f"../{disk.backing}/{disk.file}"
+    return f"../{backing}/{file}"
 
 
 def problem_of(backups: Backups, manifest: Manifest) -> VirtError | None:
@@ -137,11 +138,12 @@ def problem_of(backups: Backups, manifest: Manifest) -> VirtError | None:
         for one in backups.chain(manifest.id):
             directory = backups.path_of(one.id)
             for name, entry in one.files.items():
+                lengths = {form.bytes for form in one.forms(name)}
                 try:
                     length = os.lstat(f"{directory}/{name}").st_size
                 except OSError as exc:
                     raise HostError(f"{directory}/{name}: {exc.strerror}") from exc
-                if length != entry.bytes:
+                if length not in lengths:
                     raise HostError(f"{directory}/{name} has {length} bytes, not {entry.bytes}")
             for disk in one.disks:
                 check_header(directory, disk)

@@ -136,7 +136,7 @@ class BackupMaker:
             parent = plan.parent.id if plan.parent is not None and disk.role == DISK else None
             entry = DiskEntry(
                 disk.target,
-                _file_of(disk),
+                file_of(disk),
                 parent,
                 disk.size_bytes,
                 disk.format,
@@ -146,7 +146,7 @@ class BackupMaker:
                 disk.role,
             )
             if parent is not None:
-                images.set_backing(self._partial, entry)
+                images.set_backing(self._partial, entry.file, parent)
             entries.append(entry)
         return Manifest(
             id=self._name,
@@ -169,7 +169,7 @@ class BackupMaker:
 
     def _back_up_running(self) -> None:
         plan, handle = self._plan, self._plan.domain.handle
-        files = {disk.target: f"{self._partial}/{_file_of(disk)}" for disk in plan.by_job}
+        files = {disk.target: f"{self._partial}/{file_of(disk)}" for disk in plan.by_job}
         others = [*plan.left_out, *(disk.target for disk in plan.disks if disk not in plan.by_job)]
         # Those that it has only from the next start on are unknown to a job.
         others = [target for target in others if target in _targets_now(handle)]
@@ -231,7 +231,7 @@ class BackupMaker:
                 raise ConflictError(f"machine {name} was started while it was being backed up", hint="Run it again")
 
     def _copy(self, disk: BackupDisk, before: int) -> int:
-        target = f"{self._partial}/{_file_of(disk)}"
+        target = f"{self._partial}/{file_of(disk)}"
         images.convert(
             disk.path,
             disk.format,
@@ -286,7 +286,7 @@ def _targets_now(handle: t.Any) -> set[str]:
     return {target.get("dev", "") for target in root.iterfind("devices/disk/target")}
 
 
-def _file_of(disk: BackupDisk) -> str:
+def file_of(disk: BackupDisk) -> str:
     return f"{disk.target}.qcow2"
 
 

@@ -15,13 +15,15 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention
 
 PRESENT, VERIFIED = "present", "verified"
 _MOST_FREEZE_SECONDS = 600
+_MOST_BESIDES = 100000
 
 
 @dataclass(frozen=True)
 class BackupOptions:
     """destination: the directory that all machines' backups are in. full: no incremental one. full_every: of so many
-    backups that are built on each other one is full. keep: None keeps all. must_be_mounted: the destination must not
-    be on the file system of ``/``. owner: the number of the user who may own the destination besides root."""
+    backups that are built on each other one is full. keep: None keeps all. merge_above: how many backups may be there
+    besides those, None for one less than full_every. must_be_mounted: the destination must not be on the file system of
+    ``/``. owner: the number of the user who may own the destination besides root."""
 
     destination: str
     full: bool = False
@@ -29,10 +31,16 @@ class BackupOptions:
     freeze_seconds: int = 10
     full_every: int = 7
     keep: Keep | None = None
+    merge_above: int | None = None
     verify: bool = False
     must_be_mounted: bool = False
     lock_seconds: int = 300
     owner: int | None = None
+
+    @property
+    def most_besides(self) -> int:
+        """How many backups may be there besides those that ``keep`` asks for, before any is merged."""
+        return self.full_every - 1 if self.merge_above is None else self.merge_above
 
 
 def read_backup_options(params: dict[str, t.Any]) -> BackupOptions:
@@ -45,6 +53,13 @@ def read_backup_options(params: dict[str, t.Any]) -> BackupOptions:
     for option, least, most in (("full_every", 1, 10000), ("freeze_timeout", 1, _MOST_FREEZE_SECONDS)):
         if not least <= params[option] <= most:
             raise InputError(f"{params[option]} is not allowed", where=option, hint=f"Give {least} to {most}")
+    merge_above = params["merge_above"]
+    if merge_above is not None and not 0 <= merge_above <= _MOST_BESIDES:
+        raise InputError(
+            f"{merge_above} is not allowed", where="merge_above", hint=f"Give 0 to {_MOST_BESIDES}, or leave it out"
+        )
+    if merge_above is not None and params["keep"] is None:
+        raise InputError("nothing is merged without keep", where="merge_above", hint="Give keep as well")
     return BackupOptions(
         destination=params["dest"].rstrip("/") or "/",
         full=params["kind"] == "full",
@@ -52,6 +67,7 @@ def read_backup_options(params: dict[str, t.Any]) -> BackupOptions:
         freeze_seconds=params["freeze_timeout"],
         full_every=params["full_every"],
         keep=read_keep(params["keep"]),
+        merge_above=merge_above,
         verify=params["verify"],
         must_be_mounted=params["must_be_mounted"],
         lock_seconds=params["lock_timeout"],

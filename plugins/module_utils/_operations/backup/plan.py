@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import typing as t
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
@@ -27,10 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     FULL,
     INCREMENTAL,
     Manifest,
-    time_text,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.next_id import next_id
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import removable
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.disks import (
@@ -112,53 +108,6 @@ def require_room(plan: BackupPlan, options: BackupOptions) -> None:
     found = os.statvfs(options.destination)
     if plan.needed_bytes > found.f_bavail * found.f_frsize:
         raise full(f"cannot back up machine {plan.domain.name}", options.destination, plan.needed_bytes)
-
-
-def removable_of(plan_backups: Backups, uuid: str, options: BackupOptions) -> list[Manifest]:
-    """The backups that go by the option ``keep``. Those of another machine that had this name stay, and those that one
-    which cannot be read may be built on."""
-    if options.keep is None:
-        return []
-    own = [manifest for manifest in plan_backups.by_id.values() if manifest.uuid == uuid]
-    unread = last_unread(plan_backups)
-    # What is built on others is later than they are.
-    return [manifest for manifest in removable(own, options.keep) if manifest.id > unread]
-
-
-def removable_after(plan: BackupPlan, options: BackupOptions) -> list[Manifest]:
-    """The same, when the planned backup is there. Raises ConflictError."""
-    now = datetime.now(timezone.utc)
-    coming = Manifest(
-        id=next_id(plan.backups.names, plan.kind, now),
-        machine=plan.domain.name,
-        uuid=plan.uuid,
-        series="",
-        kind=plan.kind,
-        parent=plan.parent.id if plan.parent else None,
-        checkpoint="",
-        reason=plan.reason,
-        running=plan.domain.active,
-        quiesced=False,
-        disks=(),
-        files={},
-        made_at=time_text(now),
-    )
-    return removable_of(replace(plan.backups, by_id={**plan.backups.by_id, coming.id: coming}), plan.uuid, options)
-
-
-def removal_words(name: str, machine: str) -> str:
-    """How the removal of a backup is described."""
-    return f"remove backup {name} of {machine}"
-
-
-def tidy_words(backups: Backups, name: str) -> str:
-    """How the removal of what a killed run has left is described."""
-    return f"remove what an interrupted run has left: {backups.path}/{name}"
-
-
-def last_unread(backups: Backups) -> str:
-    """The latest incremental backup that cannot be read, so that nobody knows what it is built on; empty for none."""
-    return max((name for name in backups.broken if name.endswith(INCREMENTAL)), default="")
 
 
 def _require_settled(domain: Domain) -> None:

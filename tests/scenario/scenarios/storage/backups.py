@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Backups of a machine that runs: incremental ones between which it writes, kills, a full disk, and restores."""
+"""Backups of a machine that runs: incremental ones between which it writes, merges, kills, a full disk, a directory
+that vanishes, and restores."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ NEEDS = ("hypervisors", "tiny")
 HOST, OTHER = FLEET
 MACHINE = "saved1"
 PLACE, SMALL = "/srv/scenario-backup", "/srv/scenario-small"
+# What is mounted at SMALL while it can vanish.
+BEHIND = "/srv/scenario-behind"
 WRITES = 5
 # What the disk held at each backup, by the backup's id.
 _sums: dict[str, str] = {}
@@ -30,6 +33,10 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("a full directory leaves the ones before it", lambda: _fill(cloud))
         scenario.step("what libvirt has forgotten makes the next one a full one", lambda: _forget(cloud))
         scenario.step("old ones go, and what others are built on stays", lambda: _keep(cloud))
+        scenario.step("a kept one is merged with those that it is built on, and these go", lambda: _merge(cloud))
+        scenario.step("killed at any time, a merge leaves backups that are whole", lambda: _kill_merge(cloud))
+        scenario.step("without room for a merge all of them stay", lambda: _merge_without_room(cloud))
+        scenario.step("a directory that vanishes leaves the ones before it", lambda: _vanish(cloud))
         scenario.step("nothing goes over the machine; beside it there are two", lambda: _beside(cloud))
         scenario.step("the machine is put back", lambda: _replace(cloud))
         scenario.step("on the other hypervisor only when this one has it no more", lambda: _elsewhere(cloud))
@@ -76,12 +83,17 @@ def _write(cloud: Cloud) -> None:
 
 def _compare(cloud: Cloud) -> None:
     for backup, wanted in _sums.items():
-        answer, result = module(cloud, HOST, "virt_restore", src=PLACE, machine=MACHINE, disk="data", backup=backup)
-        must(answer.status == 0, answer.text)
-        path = result["volumes"][0]["path"]
-        found = cloud.on(HOST, f"qemu-img convert -O raw {path} /tmp/raw && md5sum /tmp/raw; rm /tmp/raw")
-        must(found.split()[0] == wanted, f"{backup} holds {found}, not {wanted}")
-        cloud.on(HOST, f"virsh vol-delete {path}")
+        _require_sum(cloud, backup, wanted)
+
+
+def _require_sum(cloud: Cloud, backup: str, wanted: str) -> None:
+    """What a backup restores is what the disk held then."""
+    answer, result = module(cloud, HOST, "virt_restore", src=PLACE, machine=MACHINE, disk="data", backup=backup)
+    must(answer.status == 0, answer.text)
+    path = result["volumes"][0]["path"]
+    found = cloud.on(HOST, f"qemu-img convert -O raw {path} /tmp/raw && md5sum /tmp/raw; rm /tmp/raw")
+    must(found.split()[0] == wanted, f"{backup} holds {found}, not {wanted}")
+    cloud.on(HOST, f"virsh vol-delete {path}")
 
 
 def _verify(cloud: Cloud) -> list[str]:
@@ -129,6 +141,107 @@ def _keep(cloud: Cloud) -> None:
     made = _back_up(cloud, keep={"last": 1})
     must(made["kind"] == "incremental" and bool(made["removed"]), str(made))
     must([one["id"] for one in made["backups"]] == [made["id"], made["parent"]], str(made["backups"]))
+
+
+def _change(cloud: Cloud, number: int) -> str:
+    """The machine writes; what its disk holds then."""
+    status, said = tell(cloud, HOST, MACHINE, f"dd if=/dev/urandom of=/dev/vdb bs=65536 seek={number} count=16 && sync")
+    must(status == 0, said)
+    return _sum_now(cloud)
+
+
+def _ids(cloud: Cloud, place: str = PLACE) -> list[str]:
+    return sorted(cloud.on(HOST, f"ls {place}/{MACHINE}").split())
+
+
+def _merge(cloud: Cloud) -> None:
+    sums = {}
+    for number in (700, 800, 900):
+        now = _change(cloud, number)
+        made = _back_up(cloud)
+        must(made["kind"] == "incremental", str(made["reason"]))
+        sums[made["id"]] = now
+    options: dict[str, t.Any] = {"name": [MACHINE], "dest": PLACE, "keep": {"last": 2}, "merge_above": 0}
+    before = _ids(cloud)
+    answer, result = module(cloud, HOST, "virt_backup", "--check", **options)
+    must(answer.status == 0 and _ids(cloud) == before, answer.text)
+    foreseen = result["machines"][0]
+    # It is kept beside the new one.
+    kept = max(sums)
+    made = _back_up(cloud, keep={"last": 2}, merge_above=0)
+    must(made["merged"] == [kept] and made["removed"] == sorted(set(before) - {kept}, reverse=True), str(made))
+    must(
+        {key: foreseen[key] for key in ("merged", "removed")} == {key: made[key] for key in ("merged", "removed")},
+        str(foreseen),
+    )
+    must(_ids(cloud) == [kept, made["id"]] and made["backups"][1]["kind"] == "full", str(made["backups"]))
+    must(sorted(_verify(cloud)) == _ids(cloud), "not all of them are whole")
+    for backup in (kept, made["id"]):
+        _require_sum(cloud, backup, sums[kept])
+    following = _back_up(cloud)
+    must(following["kind"] == "incremental" and following["parent"] == made["id"], str(following))
+
+
+def _kill_merge(cloud: Cloud) -> None:
+    script = (
+        f"for i in $(seq 600); do if ls -d {PLACE}/{MACHINE}/.unfinished-merged-*; then sleep {{}};"
+        # Not the run after it.
+        f" ls -d {PLACE}/{MACHINE}/.unfinished-merged-* && kill -9 $(pgrep -f '[A]nsiballZ_virt_backup'); break; fi;"
+        " sleep 0.02; done"
+    )
+    for number, delay in enumerate((0, 0.1, 0.3, 0.6)):
+        now = _change(cloud, 300 + 50 * number)
+        kept = _back_up(cloud, full_every=100)["id"]
+        cloud.on(HOST, f"({script.format(delay)}) >/dev/null 2>&1 & :")
+        options: dict[str, t.Any] = {"keep": {"last": 2}, "merge_above": 0, "full_every": 100}
+        module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, **options)
+        must(sorted(_verify(cloud)) == _ids(cloud), "not all of them are whole")
+        _require_sum(cloud, kept, now)
+    made = _back_up(cloud, keep={"last": 2}, merge_above=0, full_every=100)
+    left = cloud.on(HOST, f"ls -A {PLACE}/{MACHINE}")
+    must("unfinished" not in left and len(_ids(cloud)) == 2 and not made["remarks"], f"{left} {made}")
+    must(sorted(_verify(cloud)) == _ids(cloud), "not all of them are whole")
+
+
+def _merge_without_room(cloud: Cloud) -> None:
+    cloud.on(HOST, f"mount -t tmpfs -o size=200m,mode=0711 tmpfs {SMALL}")
+    _back_up(cloud, dest=SMALL)
+    _back_up(cloud, dest=SMALL)
+    before = _ids(cloud, SMALL)
+    # Room for what has changed, and not for all that the disks hold.
+    left = f"$(( $(stat -f -c '%a * %S' {SMALL}) - 12 * 1024 * 1024 ))"
+    cloud.on(HOST, f"fallocate -l {left} {SMALL}/fill")
+    made = _back_up(cloud, dest=SMALL, keep={"last": 1}, merge_above=0)
+    must(made["kind"] == "incremental" and not made["merged"] and not made["removed"], str(made))
+    must(len(made["remarks"]) == 1 and "is full" in made["remarks"][0], str(made["remarks"]))
+    must(_ids(cloud, SMALL) == [*before, made["id"]], "a backup is gone")
+    cloud.on(HOST, f"rm {SMALL}/fill")
+    made = _back_up(cloud, dest=SMALL, keep={"last": 1}, merge_above=0, verify=True)
+    must(_ids(cloud, SMALL) == [made["id"]] and not made["remarks"], str(made))
+    cloud.on(HOST, f"umount {SMALL}")
+
+
+def _vanish(cloud: Cloud) -> None:
+    cloud.on(
+        HOST,
+        f"mkdir -p {BEHIND} && mount -t tmpfs -o size=400m,mode=0711 tmpfs {BEHIND} && mount --bind {BEHIND} {SMALL}",
+    )
+    first = _back_up(cloud, dest=SMALL, must_be_mounted=True)
+    script = (
+        f"for i in $(seq 600); do if ls -d {SMALL}/{MACHINE}/.unfinished-*; then umount --lazy {SMALL}; break; fi;"
+        " sleep 0.02; done"
+    )
+    cloud.on(HOST, f"({script}) >/dev/null 2>&1 & :")
+    answer, result = module(cloud, HOST, "virt_backup", name=[MACHINE], dest=SMALL, kind="full", must_be_mounted=True)
+    must(answer.status != 0 and MACHINE in result["msg"], answer.text)
+    must("\n" not in result["msg"] and "Traceback" not in answer.text, answer.text)
+    must(cloud.on(HOST, f"virsh domstate {MACHINE}").strip() == "running", "the machine does not run")
+    must("No such" in cloud.on(HOST, f"ls {SMALL}/{MACHINE} 2>&1; :"), "something was written where it was mounted")
+    cloud.on(HOST, f"mount --bind {BEHIND} {SMALL}")
+    must(_back_up(cloud, dest=SMALL, state="verified")["verified"] == [first["id"]], "the one before is damaged")
+    made = _back_up(cloud, dest=SMALL, must_be_mounted=True, verify=True)
+    must("unfinished" not in cloud.on(HOST, f"ls -A {SMALL}/{MACHINE}"), str(made))
+    cloud.on(HOST, f"umount {SMALL}; umount {BEHIND}")
 
 
 def _beside(cloud: Cloud) -> None:
@@ -181,4 +294,4 @@ def _by_hand(cloud: Cloud) -> None:
 
 def _clear(cloud: Cloud) -> None:
     for host in FLEET:
-        cloud.on(host, f"umount {SMALL} 2>/dev/null; rm -rf {PLACE} {SMALL}")
+        cloud.on(host, f"umount {SMALL} {BEHIND} 2>/dev/null; rm -rf {PLACE} {SMALL} {BEHIND}")

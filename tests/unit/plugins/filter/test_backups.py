@@ -22,10 +22,10 @@ def test_the_table() -> None:
         {**DONE, "name": "web1", "kind": "incremental", "id": "20261123T020000Z-incremental", "bytes": 22020096,
          "reason": "", "quiesced": True},
         {**DONE, "name": "db1", "kind": "full", "id": "20261123T020001Z-full", "bytes": 1 << 30,
-         "reason": "the machine is off", "quiesced": False, "removed": ["a", "b"]},
+         "reason": "the machine is off", "quiesced": False, "removed": ["a", "b"], "merged": ["c"]},
         {**DONE, "name": "old", "actions": [], "verified": ["a"]},
         {**DONE, "name": "checked", "seconds": 0, "actions": [], "to_verify": ["a", "b"]},
-        {**DONE, "name": "next", "seconds": 0, "kind": "full", "id": None, "removed": ["a"]},
+        {**DONE, "name": "next", "seconds": 0, "kind": "full", "id": None, "removed": ["a"], "merged": ["b"]},
         {**DONE, "name": "bad", "failed": True, "msg": "it has\nno disk"},
     ]  # fmt: skip
     results = {"hv1": {"machines": machines}, "hv2": {"skipped": True}, "hv3": {"msg": "no root"}}
@@ -34,10 +34,10 @@ def test_the_table() -> None:
         "MACHINE  ON   KIND          SIZE  SECONDS  DONE",
         "web1     hv1  incremental  21.0M      1.4  20261123T020000Z-incremental",
         "db1      hv1  full          1.0G      1.4  20261123T020001Z-full, full because the machine is off, "
-        "not quiesced, 2 removed",
+        "not quiesced, 1 merged, 2 removed",
         "old      hv1  -                -      1.4  1 verified",
         "checked  hv1  -                -        -  2 would be verified",
-        "next     hv1  full             -        -  would be backed up, 1 would be removed",
+        "next     hv1  full             -        -  would be backed up, 1 would be merged, 1 would be removed",
         "bad      hv1  -                -      1.4  failed: it has no disk",
         "hv3: no root",
         "hv4: did not answer",

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import digest_file
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import digest_file, verify_backup
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     DOMAIN_XML,
     DiskEntry,
@@ -34,17 +35,28 @@ def write(image: Path, offset: int, length: int, pattern: int) -> None:
     run("qemu-io", "-f", "qcow2", "-c", f"write -P {pattern} {offset} {length}", str(image))
 
 
-def add_backup(destination: Path, name: str, pattern: int, *, machine: str = "web1", uuid: str = UUID) -> Manifest:
-    """One more backup of a machine with one disk, in which 64 KiB have changed; the newest one is its parent."""
+def add_backup(
+    destination: Path,
+    name: str,
+    pattern: int,
+    *,
+    machine: str = "web1",
+    uuid: str = UUID,
+    targets: tuple[str, ...] = ("vda",),
+) -> Manifest:
+    """One more backup of a machine, with disks on which 64 KiB have changed; the newest one is its parent."""
     path = destination / machine
     path.mkdir(mode=0o711, exist_ok=True)
     earlier = sorted(one.name for one in path.iterdir() if is_backup_id(one.name))
     parent = None if name.endswith("full") else earlier[-1]
     partial = Path(directory.begin(str(path), name))
-    disk = DiskEntry("vda", "vda.qcow2", parent, SIZE, "qcow2", "default", "web1-system.qcow2", "system")
-    backing = [] if parent is None else ["-F", "qcow2", "-b", f"../{parent}/vda.qcow2"]
-    run("qemu-img", "create", "-q", "-f", "qcow2", *backing, str(partial / "vda.qcow2"), str(SIZE))
-    write(partial / "vda.qcow2", (pattern % 32) * 65536, 65536, pattern)
+    disks = []
+    for target in targets:
+        file = f"{target}.qcow2"
+        disks.append(DiskEntry(target, file, parent, SIZE, "qcow2", "default", f"web1-{target}.qcow2", "system"))
+        backing = [] if parent is None else ["-F", "qcow2", "-b", f"../{parent}/{file}"]
+        run("qemu-img", "create", "-q", "-f", "qcow2", *backing, str(partial / file), str(SIZE))
+        write(partial / file, (pattern % 32) * 65536, 65536, pattern)
     xml = f"<domain type='kvm'><name>{machine}</name><uuid>{uuid}</uuid><devices/></domain>"
     (partial / DOMAIN_XML).write_text(xml, encoding="utf-8")
     manifest = Manifest(
@@ -58,10 +70,10 @@ def add_backup(destination: Path, name: str, pattern: int, *, machine: str = "we
         reason="" if parent else "there is no earlier one",
         running=True,
         quiesced=False,
-        disks=(disk,),
+        disks=tuple(disks),
         files={},
     )
-    files = {file: digest_file(str(partial), file, GO_ON) for file in ("vda.qcow2", DOMAIN_XML)}
+    files = {file: digest_file(str(partial), file, GO_ON) for file in (*(disk.file for disk in disks), DOMAIN_XML)}
     manifest = replace(manifest, files=files)
     directory.complete(str(path), str(partial), manifest)
     return manifest
@@ -70,3 +82,22 @@ def add_backup(destination: Path, name: str, pattern: int, *, machine: str = "we
 def add_chain(destination: Path) -> list[Manifest]:
     """A full backup, and two that are built on it."""
     return [add_backup(destination, name, number + 1) for number, name in enumerate((FULL, FIRST, SECOND))]
+
+
+def guest_content(image: Path) -> bytes:
+    """What a guest would read from it, in small: of each 64 KiB the first byte."""
+    raw = image.with_name("raw-of-a-test")
+    run("qemu-img", "convert", "-f", "qcow2", "-O", "raw", str(image), str(raw))
+    try:
+        return raw.read_bytes()[::65536]
+    finally:
+        raw.unlink()
+
+
+def require_whole(destination: Path, machine: str = "web1") -> None:
+    """Each backup there, with those that it needs, is what it was."""
+    found = list_backups(str(destination), machine)
+    assert not found.broken, found.broken
+    for name in found.by_id:
+        found.chain(name)
+        verify_backup(found, found.by_id[name], GO_ON)

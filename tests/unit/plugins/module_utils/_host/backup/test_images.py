@@ -13,7 +13,6 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import nothing
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DiskEntry
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
     FULL,
     GO_ON,
@@ -48,7 +47,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="cannot copy .*gone to .*x: .*No such file"):
         images.convert(str(tmp_path / "gone"), "qcow2", str(tmp_path / "x"), GO_ON, nothing)
     with pytest.raises(HostError, match="cannot set the backing file"):
-        images.set_backing(str(tmp_path), DiskEntry("vda", "gone", FULL, SIZE, "qcow2"))
+        images.set_backing(str(tmp_path), "gone", FULL)
 
 
 def test_what_a_full_backup_takes_is_what_the_chain_holds(tmp_path: Path) -> None:

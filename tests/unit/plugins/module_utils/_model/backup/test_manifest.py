@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import typing as t
 from datetime import datetime, timezone
@@ -17,10 +18,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     FileEntry,
     Manifest,
     ManifestError,
+    MergedForm,
     backup_id,
     checkpoint_name,
     is_backup_id,
     is_own_checkpoint,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest_text import (
     manifest_to_text,
     read_manifest,
 )
@@ -68,8 +72,8 @@ def test_what_a_later_version_adds_is_passed_over() -> None:
     assert read_manifest(text, ID) == manifest()
 
 
-def set_at(path: str, value: t.Any) -> str:
-    whole = json.loads(manifest_to_text(manifest()))
+def set_at(path: str, value: t.Any, found: Manifest | None = None) -> str:
+    whole = json.loads(manifest_to_text(found or manifest()))
     at = whole
     *above, last = path.split("/")
     for key in above:
@@ -81,7 +85,7 @@ def set_at(path: str, value: t.Any) -> str:
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("format", 2, "format 2"),
+        ("format", 3, "format 3"),
         ("id", "../../etc", "'../../etc' is not allowed for id"),
         ("id", "20269923T020000Z-full", "is not allowed for id"),
         ("machine/uuid", "x", "machine.uuid"),
@@ -154,3 +158,64 @@ def test_names() -> None:
     assert not any(is_backup_id(text) for text in ("", "x", f"{made}\n", f"{made}x", ".unfinished-" + made))
     assert is_own_checkpoint(checkpoint_name(SERIES, made), SERIES)
     assert not is_own_checkpoint(checkpoint_name(SERIES, made), "f" * 16)
+
+
+def merging(onto: str | None = None) -> Manifest:
+    """What it says while it is being merged with its parent."""
+    form = MergedForm(onto, FileEntry(9, "1" * 64))
+    disks = (dataclasses.replace(manifest().disks[0], merged=form), manifest().disks[1])
+    return dataclasses.replace(manifest(), disks=disks)
+
+
+def test_what_is_being_merged_is_either() -> None:
+    found = merging()
+    text = manifest_to_text(found)
+    assert json.loads(text)["format"] == 2
+    assert read_manifest(text, ID) == found
+    assert found.merging
+    assert found.before_merge() == manifest()
+    assert found.forms("vda.qcow2") == [FileEntry(7, SHA), FileEntry(9, "1" * 64)]
+    assert found.forms("vdz.qcow2") == [FileEntry(7, SHA)]
+    assert [disk.backings for disk in found.disks] == [[FULL, None], [None]]
+
+
+def test_what_was_merged_is_a_full_one_with_the_id_that_it_had() -> None:
+    found = merging().after_merge()
+    text = manifest_to_text(found)
+    assert json.loads(text)["format"] == 2
+    assert read_manifest(text, ID) == found
+    assert (found.id, found.kind, found.parent, found.merging) == (ID, "full", None, False)
+    assert found.reason == f"it was merged with {FULL}, which it was built on"
+    assert (found.files["vda.qcow2"], found.files["vdz.qcow2"]) == (FileEntry(9, "1" * 64), FileEntry(7, SHA))
+    assert found.checkpoint == manifest().checkpoint
+
+
+def test_what_is_built_on_an_older_one_afterwards_is_what_earlier_versions_know() -> None:
+    older = "20261101T020000Z-full"
+    found = merging(older).after_merge()
+    text = manifest_to_text(found)
+    assert json.loads(text)["format"] == 1
+    assert read_manifest(text, ID) == found
+    assert (found.kind, found.parent, found.disks[0].backing, found.reason) == ("incremental", older, older, "")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("format", 1, "it is being merged, which format 1 does not have"),
+        ("disks/0/merged", 7, "merged"),
+        ("disks/0/merged/backing", "../x", "merged.backing"),
+        ("disks/0/merged/backing", FULL, "to be built on a later one"),
+        ("disks/0/merged/sha256", "", "merged.sha256"),
+        ("disks/1/merged", {"backing": None, "bytes": 1, "sha256": SHA}, "some of its disks are being merged"),
+        ("disks/1/backing", FULL, "some of its disks are being merged"),
+    ],
+)
+def test_what_no_merge_says_is_refused(path: str, value: t.Any, words: str) -> None:
+    with pytest.raises(ManifestError, match=words):
+        read_manifest(set_at(path, value, merging()), ID)
+
+
+def test_a_full_one_with_another_id_is_of_the_second_format() -> None:
+    with pytest.raises(ManifestError, match="a full backup with the id"):
+        read_manifest(set_at("format", 1, merging().after_merge()), ID)

@@ -20,8 +20,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     VolumeNote,
     notes_to_element,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import BackupResult, back_up
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import back_up
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import MACHINE, Host
 
 # The test driver says this of every disk.

@@ -266,7 +266,7 @@ def test_what_one_that_cannot_be_read_may_be_built_on_stays(machine: BackupHost)
     manifest = machine.destination / "web1" / later.id / "manifest.json"
     # As of a later version of the collection, on another hypervisor that shares the directory.
     text = manifest.read_text(encoding="utf-8")
-    manifest.write_text(text.replace('"format": 1', '"format": 2'), encoding="utf-8")
+    manifest.write_text(text.replace('"format": 1', '"format": 3'), encoding="utf-8")
     result = machine.made(keep=Keep({"last": 2}))
     assert result.removed == []
     (remark,) = result.remarks

@@ -31,6 +31,8 @@ def test_what_a_task_says() -> None:
     assert (found.full, found.keep, found.quiesce, found.full_every) == (True, Keep({"last": 3}), "true", 2)
     assert found.verify
     assert found.must_be_mounted
+    assert (found.most_besides, read().most_besides) == (1, 6)
+    assert read(keep={"last": 3}, merge_above=0).most_besides == 0
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,8 @@ def test_what_a_task_says() -> None:
         ({"full_every": 0}, "full_every: 0 is not allowed"),
         ({"freeze_timeout": 100000}, "freeze_timeout"),
         ({"keep": {"last": 0}}, "keep"),
+        ({"keep": {"last": 1}, "merge_above": -1}, "merge_above: -1 is not allowed. Give 0 to"),
+        ({"merge_above": 3}, "merge_above: nothing is merged without keep"),
     ],
 )
 def test_what_makes_no_sense_is_refused(params: dict[str, t.Any], words: str) -> None:

@@ -1,0 +1,90 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What became of the backup of one machine."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import BackupPlan
+
+
+@dataclass
+class BackupResult:
+    """What became of one machine. remarks: what the user should know though nothing has failed. to_verify: what would
+    be read back, in check mode."""
+
+    name: str
+    plan: BackupPlan | None = None
+    made: Manifest | None = None
+    backups: Backups | None = None
+    verified: list[str] = field(default_factory=list)
+    to_verify: list[str] | None = None
+    merged: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    actions: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    error: VirtError | None = None
+    seconds: float = 0.0
+
+    def as_result(self) -> dict[str, t.Any]:
+        """In the words of the module's result."""
+        result: dict[str, t.Any] = {
+            "name": self.name,
+            "changed": bool(self.actions),
+            "failed": self.error is not None,
+            "actions": self.actions,
+            "merged": self.merged,
+            "removed": self.removed,
+            "verified": self.verified,
+            "backups": [] if self.backups is None else [_entry(one) for one in self.backups.newest_first()],
+            "broken": {} if self.backups is None else {name: str(why) for name, why in self.backups.broken.items()},
+            "path": None if self.backups is None else self.backups.path,
+            "remarks": self.remarks,
+            "seconds": round(self.seconds, 1),
+        }
+        if self.to_verify is not None:
+            result["to_verify"] = self.to_verify
+        if self.plan is not None:
+            parent = self.plan.parent
+            result.update(
+                id=self.made.id if self.made else None,
+                kind=self.plan.kind,
+                parent=parent.id if parent else None,
+                reason=self.plan.reason,
+                no_checkpoint=self.plan.no_checkpoint,
+                left_out=self.plan.left_out,
+                quiesced=self.made.quiesced if self.made else None,
+                bytes=self.made.total_bytes if self.made else None,
+            )
+        if self.error is not None:
+            result["msg"] = str(self.error)
+        return result
+
+
+def _entry(manifest: Manifest) -> dict[str, t.Any]:
+    return {
+        "id": manifest.id,
+        "kind": manifest.kind,
+        "parent": manifest.parent,
+        "made": manifest.made.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "uuid": manifest.uuid,
+        "bytes": manifest.total_bytes,
+        "quiesced": manifest.quiesced,
+        "disks": [disk.target for disk in manifest.disks],
+    }
+
+
+@contextlib.contextmanager
+def noted(result: BackupResult, what: str) -> t.Iterator[None]:
+    """An error of ours in the block is only a remark. what: what it comes to for the user."""
+    try:
+        yield
+    except VirtError as exc:
+        result.remarks.append(f"{what}: {exc}")

@@ -1,0 +1,226 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the option ``keep`` comes to: backups that go, and kept ones that are merged so that others can go."""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import stopped
+from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import (
+    free_in,
+    merge_backup,
+    needed_bytes,
+    require_free,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import problem_of, verify_chain
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
+    DISK,
+    INCREMENTAL,
+    DiskEntry,
+    Manifest,
+    time_text,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.merging import Merge, merges
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.next_id import next_id
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import removable
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.make import file_of
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import BackupPlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult, noted
+
+_STAY = "backups that are not to be kept stay"
+
+
+def removable_of(backups: Backups, uuid: str, options: BackupOptions) -> list[Manifest]:
+    """The backups that can go at once. Those of another machine that had this name stay, and those that one which
+    cannot be read may be built on."""
+    if options.keep is None:
+        return []
+    unread = last_unread(backups)
+    # What is built on others is later than they are.
+    return [manifest for manifest in removable(_own(backups, uuid), options.keep) if manifest.id > unread]
+
+
+def merges_of(backups: Backups, uuid: str, options: BackupOptions) -> list[Merge]:
+    """What is merged so that more can go, with the same limits."""
+    if options.keep is None:
+        return []
+    return merges(_own(backups, uuid), options.keep, options.most_besides, last_unread(backups))
+
+
+def _own(backups: Backups, uuid: str) -> list[Manifest]:
+    return [manifest for manifest in backups.by_id.values() if manifest.uuid == uuid]
+
+
+def last_unread(backups: Backups) -> str:
+    """The latest incremental backup that cannot be read, so that nobody knows what it is built on; empty for none."""
+    return max((name for name in backups.broken if name.endswith(INCREMENTAL)), default="")
+
+
+def foresee(result: BackupResult, plan: BackupPlan, options: BackupOptions) -> None:
+    """Add to a result in check mode what retain would do when the planned backup is there. Raises VirtError."""
+    coming = _coming(plan)
+    # An interrupted merge has been ended by then.
+    there = {name: one.after_merge() if one.merging else one for name, one in plan.backups.by_id.items()}
+    backups = replace(plan.backups, by_id={**there, coming.id: coming})
+    gone = removable_of(backups, plan.uuid, options)
+    _foresee_removal(result, [one.id for one in gone])
+    # The backup is made first, and takes its room.
+    free = free_in(options.destination) + sum(_allocated(backups, one) for one in gone) - plan.needed_bytes
+    for merge in merges_of(backups, plan.uuid, options):
+        with noted(result, _STAY):
+            for name in merge.merged:
+                needed = needed_bytes(backups, backups.chain(name), merge.onto)
+                needed += plan.needed_bytes if name == coming.id else 0
+                require_free(_failure(name), options.destination, needed, free)
+            for name in merge.merged:
+                if name != coming.id:
+                    result.merged.append(name)
+                what = "the new backup" if name == coming.id else f"backup {name}"
+                result.actions.append(merge_words(what, merge, result.name))
+            _foresee_removal(result, merge.gone)
+
+
+def _foresee_removal(result: BackupResult, names: t.Iterable[str]) -> None:
+    for name in names:
+        result.removed.append(name)
+        result.actions.append(removal_words(name, result.name))
+
+
+def _coming(plan: BackupPlan) -> Manifest:
+    """The planned backup, as far as it is known. Raises ConflictError."""
+    now = datetime.now(timezone.utc)
+    parent = plan.parent.id if plan.parent else None
+    disks = tuple(
+        DiskEntry(disk.target, file_of(disk), parent if disk.role == DISK else None, disk.size_bytes, disk.format)
+        for disk in plan.disks
+    )
+    return Manifest(
+        id=next_id(plan.backups.names, plan.kind, now),
+        machine=plan.domain.name,
+        uuid=plan.uuid,
+        series="",
+        kind=plan.kind,
+        parent=parent,
+        checkpoint="",
+        reason=plan.reason,
+        running=plan.domain.active,
+        quiesced=False,
+        disks=disks,
+        files={},
+        made_at=time_text(now),
+    )
+
+
+def _allocated(backups: Backups, manifest: Manifest) -> int:
+    return sum(allocated_bytes(f"{backups.path_of(manifest.id)}/{file}") for file in manifest.files)
+
+
+def retain(
+    result: BackupResult, uuid: str, options: BackupOptions, stop: threading.Event, meter: ProgressMeter
+) -> None:
+    """Remove what is not to be kept, and merge what holds more of it than may be there. The directory is locked.
+
+    What cannot be done is a remark in the result. Raises VirtError where nothing more can be done.
+    """
+    if options.keep is None:
+        return
+    backups = _listed(result, options)
+    unread = last_unread(backups)
+    if unread:
+        result.remarks.append(
+            f"backups before {unread} are all kept, as it cannot be read and may be built on them: "
+            f"{backups.broken[unread].what}"
+        )
+    _remove(result, backups, uuid, options)
+    verified = set(result.verified)
+    backups = _listed(result, options)
+    for merge in merges_of(backups, uuid, options):
+        if stop.is_set():
+            raise stopped()
+        if any(backups.by_id[name].merging for name in merge.merged):
+            # It could not be ended, and a remark says so.
+            continue
+        with noted(result, _STAY):
+            for name in merge.merged:
+                _merge(result, name, merge, verified, options, stop, meter)
+            backups = _listed(result, options)
+            for name in merge.merged:
+                problem = problem_of(backups, backups.chain(name)[0])
+                if problem is not None:
+                    raise problem
+            _remove(result, backups, uuid, options)
+
+
+def _merge(
+    result: BackupResult,
+    name: str,
+    merge: Merge,
+    verified: set[str],
+    options: BackupOptions,
+    stop: threading.Event,
+    meter: ProgressMeter,
+) -> None:
+    """One kept backup. verified: the ids of those that were read back in this run, and are whole."""
+    backups = _listed(result, options)
+    chain = backups.chain(name)
+    needed = needed_bytes(backups, chain, merge.onto)
+    require_free(_failure(name), options.destination, needed)
+    unseen = [one for one in chain if one.id not in verified]
+    total, done = sum(one.total_bytes for one in unseen), 0
+
+    def read(length: int) -> None:
+        nonlocal done
+        done += length
+        meter.at("verify", done, total)
+
+    verify_chain(backups, unseen, stop, read)
+    verified.update(one.id for one in unseen)
+    merge_backup(backups, name, merge.onto, stop, lambda written: meter.at(f"merge {name}", written, needed))
+    result.merged.append(name)
+    result.actions.append(merge_words(f"backup {name}", merge, result.name))
+
+
+def _remove(result: BackupResult, backups: Backups, uuid: str, options: BackupOptions) -> None:
+    for manifest in removable_of(backups, uuid, options):
+        directory.remove(backups.path, manifest.id)
+        result.removed.append(manifest.id)
+        result.actions.append(removal_words(manifest.id, result.name))
+
+
+def _listed(result: BackupResult, options: BackupOptions) -> Backups:
+    return list_backups(options.destination, result.name, options.owner)
+
+
+def _failure(name: str) -> str:
+    return f"cannot merge backup {name} with those that it is built on"
+
+
+def removal_words(name: str, machine: str) -> str:
+    """How the removal of a backup is described."""
+    return f"remove backup {name} of {machine}"
+
+
+def merge_words(backup: str, merge: Merge, machine: str) -> str:
+    """How the merge of a backup is described. backup: the words for it."""
+    becomes = "a full one" if merge.onto is None else f"one that is built on {merge.onto}"
+    return f"merge {backup} of {machine} with those that it is built on, into {becomes}"
+
+
+def end_words(name: str, machine: str) -> str:
+    """How the end of an interrupted merge is described."""
+    return f"end the interrupted merge of backup {name} of {machine}"
+
+
+def tidy_words(backups: Backups, name: str) -> str:
+    """How the removal of what a killed run has left is described."""
+    return f"remove what an interrupted run has left: {backups.path}/{name}"

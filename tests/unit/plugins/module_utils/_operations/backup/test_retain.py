@@ -1,0 +1,343 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run removes and merges after its backup; what keeps it from that is a remark, and nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import subprocess
+import threading
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import merge, verify
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import machines, make, plan, retain
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import preview, verify_all
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult
+from ansible_collections.brine.virt.plugins.modules.virt_backup import as_diff
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
+    FIRST,
+    FULL,
+    SECOND,
+    add_backup,
+    guest_content,
+    require_whole,
+)
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
+    SIZE,
+    UUID,
+    BackupHost,
+)
+
+# The new one, and the newest of the chain.
+KEEP = Keep({"last": 2})
+MERGED = f"merge backup {SECOND} of web1 with those that it is built on, into a full one"
+
+
+def add_chain(machine: BackupHost) -> None:
+    for number, name in enumerate((FULL, FIRST, SECOND)):
+        add_backup(machine.destination, name, number + 1, uuid=UUID)
+
+
+def ids(machine: BackupHost) -> list[str]:
+    return sorted(list_backups(str(machine.destination), "web1").by_id)
+
+
+def shown(machine: BackupHost, **options: t.Any) -> BackupResult:
+    (result,) = preview(machine.conn, ["web1"], dataclasses.replace(machine.options, **options))
+    assert result.error is None, str(result.error)
+    return result
+
+
+def same_in_check_mode(before: BackupResult, made: BackupResult) -> None:
+    assert made.made is not None
+    assert (before.merged, before.removed) == (made.merged, made.removed)
+    assert [one.replace(f": {made.made.id}", "") for one in made.actions] == before.actions
+    assert as_diff(before.as_result()) == as_diff(made.as_result())
+
+
+def test_the_oldest_kept_one_becomes_whole_and_the_others_go(machine: BackupHost) -> None:
+    add_chain(machine)
+    image = machine.destination / "web1" / SECOND / "vda.qcow2"
+    before = guest_content(image)
+    foreseen = shown(machine, keep=KEEP, merge_above=1)
+    assert ids(machine) == [FULL, FIRST, SECOND]
+    result = machine.made(keep=KEEP, merge_above=1)
+    assert result.made is not None
+    assert (result.merged, result.removed) == ([SECOND], [FIRST, FULL])
+    assert result.actions[1:] == [MERGED, f"remove backup {FIRST} of web1", f"remove backup {FULL} of web1"]
+    same_in_check_mode(foreseen, result)
+    assert as_diff(result.as_result())["after"].endswith(f"merged:\n- {SECOND}\n")
+    assert result.as_result()["merged"] == [SECOND]
+    assert ids(machine) == [SECOND, result.made.id]
+    require_whole(machine.destination)
+    assert guest_content(image) == before
+    entry = result.as_result()["backups"][1]
+    assert (entry["id"], entry["kind"], entry["parent"]) == (SECOND, "full", None)
+    # The next run has nothing to do.
+    again = machine.made(keep=Keep({"last": 3}), merge_above=0)
+    assert (again.merged, again.removed, len(again.actions)) == ([], [], 1)
+
+
+@pytest.mark.parametrize("options", [{}, {"merge_above": 2}, {"full_every": 3}])
+def test_while_no_more_are_there_than_may_be_nothing_is_touched(machine: BackupHost, options: dict[str, int]) -> None:
+    add_chain(machine)
+    files = {path: path.read_bytes() for path in (machine.destination / "web1").glob("2*/*")}
+    assert shown(machine, keep=KEEP, **options).merged == []
+    result = machine.made(keep=KEEP, **options)
+    assert (result.merged, result.removed, result.remarks) == ([], [], [])
+    assert {path: path.read_bytes() for path in files} == files
+
+
+def test_what_is_kept_between_is_built_on_what_is_kept_before(machine: BackupHost) -> None:
+    days = ["full", *["incremental"] * 9]
+    names = [f"202611{number + 9:02}T020000Z-{kind}" for number, kind in enumerate(days)]
+    for number, name in enumerate(names):
+        add_backup(machine.destination, name, number + 1, uuid=UUID)
+    before = {name: guest_content(machine.destination / "web1" / name / "vda.qcow2") for name in names}
+    keep = Keep({"weekly": 3, "last": 2})
+    foreseen = shown(machine, keep=keep, merge_above=0)
+    result = machine.made(keep=keep, merge_above=0)
+    # From Monday, the 9th, to the Wednesday of the next week.
+    assert (result.merged, result.remarks) == ([names[6], names[9]], [])
+    same_in_check_mode(foreseen, result)
+    assert ids(machine)[:2] == [names[6], names[9]]
+    found = list_backups(str(machine.destination), "web1").by_id
+    assert (found[names[6]].parent, found[names[9]].parent) == (None, names[6])
+    require_whole(machine.destination)
+    for name in (names[6], names[9]):
+        assert guest_content(machine.destination / "web1" / name / "vda.qcow2") == before[name]
+
+
+def test_without_room_nothing_is_merged_and_the_backup_is_made(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_chain(machine)
+    monkeypatch.setattr(retain, "free_in", lambda _path: 0)
+    monkeypatch.setattr(merge, "free_in", lambda _path: 0)
+    words = f"backups that are not to be kept stay: cannot merge backup {SECOND} with those that it is built on: "
+    foreseen = shown(machine, keep=KEEP, merge_above=0)
+    result = machine.made(keep=KEEP, merge_above=0)
+    for one in (foreseen, result):
+        (remark,) = one.remarks
+        assert remark.startswith(words)
+        assert "is full" in remark
+        assert (one.merged, one.removed) == ([], [])
+    assert ids(machine)[:3] == [FULL, FIRST, SECOND]
+    require_whole(machine.destination)
+
+
+def test_what_runs_full_on_the_way_leaves_all_of_them(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_chain(machine)
+
+    def fail(*_arguments: t.Any, **_settings: t.Any) -> None:
+        raise merge.images.full("cannot copy x", str(machine.destination))
+
+    made = machine.made().made
+    with monkeypatch.context() as patch:
+        patch.setattr(merge, "_new_form", fail)
+        result = BackupResult("web1")
+        options = dataclasses.replace(machine.options, keep=KEEP, merge_above=0)
+        retain.retain(result, UUID, options, threading.Event(), ProgressMeter(lambda _line: None, "web1"))
+    (remark,) = result.remarks
+    assert "cannot copy x: " in remark
+    assert "is full" in remark
+    assert made is not None
+    assert ids(machine) == [FULL, FIRST, SECOND, made.id]
+    assert list_backups(str(machine.destination), "web1").unfinished == []
+    require_whole(machine.destination)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", [FULL, FIRST, SECOND])
+def test_of_a_damaged_chain_nothing_is_merged_and_nothing_goes(machine: BackupHost, name: str) -> None:
+    add_chain(machine)
+    flip(machine.destination / "web1" / name / "vda.qcow2")
+    files = {path: path.read_bytes() for path in (machine.destination / "web1").glob("2*/*")}
+    result = machine.made(keep=KEEP, merge_above=0)
+    (remark,) = result.remarks
+    assert f"/{name}/vda.qcow2 has another content than when the backup was made" in remark
+    assert (result.merged, result.removed) == ([], [])
+    assert {path: path.read_bytes() for path in files} == files
+
+
+def test_what_one_that_cannot_be_read_may_be_built_on_is_not_merged_away(machine: BackupHost) -> None:
+    add_chain(machine)
+    unread = machine.destination / "web1" / "20261121T030000Z-incremental"
+    unread.mkdir()
+    result = machine.made(keep=KEEP, merge_above=0)
+    assert (result.merged, result.removed) == ([], [])
+    assert ids(machine)[:3] == [FULL, FIRST, SECOND]
+
+
+def test_nothing_goes_when_what_was_merged_does_not_look_right(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_chain(machine)
+    whole = retain.merge_backup
+
+    def merge_badly(*arguments: t.Any) -> t.Any:
+        made = whole(*arguments)
+        (machine.destination / "web1" / SECOND / "vda.qcow2").write_bytes(b"")
+        return made
+
+    monkeypatch.setattr(retain, "merge_backup", merge_badly)
+    result = machine.made(keep=KEEP, merge_above=0)
+    assert "has 0 bytes" in result.remarks[0]
+    assert result.removed == []
+    assert ids(machine)[:3] == [FULL, FIRST, SECOND]
+
+
+def test_each_is_read_back_once_in_a_run(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = ["full", *["incremental"] * 9]
+    names = [f"202611{number + 9:02}T020000Z-{kind}" for number, kind in enumerate(days)]
+    for number, name in enumerate(names):
+        add_backup(machine.destination, name, number + 1, uuid=UUID)
+    read: list[str] = []
+    whole = verify.verify_backup
+
+    def count(found: Backups, one: Manifest, *more: t.Any, **settings: t.Any) -> None:
+        read.append(one.id)
+        whole(found, one, *more, **settings)
+
+    monkeypatch.setattr(verify, "verify_backup", count)
+    machine.made(keep=Keep({"weekly": 3, "last": 2}), merge_above=0)
+    assert sorted(read) == names
+
+
+def interrupt(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: t.Any) -> None:
+        raise HostError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(merge, "_finish", fail)
+        merging = list_backups(str(machine.destination), "web1")
+        with pytest.raises(HostError):
+            merge.merge_backup(merging, SECOND, None, threading.Event())
+
+
+def test_the_next_run_ends_an_interrupted_merge(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_chain(machine)
+    interrupt(machine, monkeypatch)
+    (verified,) = verify_all(["web1"], machine.options, threading.Event(), ProgressFile(None))
+    assert (sorted(verified.verified), verified.error) == ([FULL, FIRST, SECOND], None)
+    foreseen = shown(machine, keep=KEEP, merge_above=0)
+    assert list_backups(str(machine.destination), "web1").merging
+    result = machine.made(keep=KEEP, merge_above=0)
+    assert result.actions[0] == f"end the interrupted merge of backup {SECOND} of web1"
+    same_in_check_mode(foreseen, result)
+    # As it is a full one then, the others can go without another merge.
+    assert (result.merged, result.removed) == ([], [FIRST, FULL])
+    require_whole(machine.destination)
+    assert not list_backups(str(machine.destination), "web1").unfinished
+
+
+def test_a_merge_that_cannot_be_ended_stops_no_backup(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_chain(machine)
+    interrupt(machine, monkeypatch)
+
+    def fail(*_arguments: t.Any) -> None:
+        raise HostError("it cannot be read")
+
+    monkeypatch.setattr(machines, "end_merge", fail)
+    result = machine.made(keep=KEEP, merge_above=0)
+    assert result.remarks[0] == "an interrupted merge stays as it is: it cannot be read"
+    assert len(result.remarks) == 1
+    assert (result.merged, result.removed) == ([], [])
+    assert ids(machine)[:3] == [FULL, FIRST, SECOND]
+    require_whole(machine.destination)
+
+
+def test_a_run_that_is_told_to_stop_begins_no_merge(machine: BackupHost) -> None:
+    add_chain(machine)
+    machine.made()
+    stop = threading.Event()
+    stop.set()
+    result = BackupResult("web1")
+    options = dataclasses.replace(machine.options, keep=KEEP, merge_above=0)
+    with pytest.raises(StoppedError):
+        retain.retain(result, UUID, options, stop, ProgressMeter(lambda _line: None, "web1"))
+    assert ids(machine)[:3] == [FULL, FIRST, SECOND]
+
+
+def test_the_machine_is_free_while_its_backups_are_merged(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_chain(machine)
+    held: list[bool] = []
+
+    @contextlib.contextmanager
+    def lock(_name: str, **_settings: t.Any) -> t.Iterator[None]:
+        held.append(True)
+        yield
+        held.append(False)
+
+    def look(*_arguments: t.Any) -> t.Any:
+        assert held == [True, False]
+        raise HostError("seen")
+
+    monkeypatch.setattr(machines, "machine_lock", lock)
+    monkeypatch.setattr(retain, "merge_backup", look)
+    assert "seen" in machine.made(keep=KEEP, merge_above=0).remarks[0]
+
+
+@pytest.fixture
+def running(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> BackupHost:
+    """It runs, on a driver that has checkpoints; QEMU's part of a backup is played."""
+    monkeypatch.setattr(machines, "end_job_of_killed_run", lambda *_what: None)
+    monkeypatch.setattr(plan, "sizes_since", lambda _handle, _name: {"vda": 65536})
+
+    def run_backup(_conn: t.Any, handle: t.Any, xml: str, checkpoint: str | None, *more: t.Any) -> None:
+        for disk in parse_xml(xml).iterfind("disks/disk/target"):
+            path = disk.get("file", "")
+            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, str(SIZE)], check=True)
+        if checkpoint:
+            handle.checkpointCreateXML(checkpoint, 0)
+        more[-1]()
+
+    monkeypatch.setattr(make, "run_backup", run_backup)
+    machine.options = dataclasses.replace(machine.options, quiesce="false")
+    machine.conn.lookupByName("web1").create()
+    return machine
+
+
+def test_the_new_one_may_be_merged_at_once_and_the_next_is_built_on_it(running: BackupHost) -> None:
+    first = running.made().made
+    foreseen = shown(running, keep=Keep({"last": 1}), merge_above=0)
+    second = running.made(keep=Keep({"last": 1}), merge_above=0)
+    assert first is not None
+    assert second.made is not None
+    assert (second.plan.kind if second.plan else "", second.made.parent) == ("incremental", first.id)
+    assert (second.merged, second.removed) == ([second.made.id], [first.id])
+    # Its name is not known before.
+    assert (foreseen.merged, foreseen.removed) == ([], [first.id])
+    assert foreseen.actions[1].startswith("merge the new backup of web1 with those that it is built on, into a full")
+    third = running.made()
+    assert third.made is not None
+    assert (third.made.kind, third.made.parent) == ("incremental", second.made.id)
+    require_whole(running.destination)
+
+
+def test_what_is_merged_needs_no_full_one_any_more(running: BackupHost) -> None:
+    """The chain does not grow longer than full_every, and is never begun anew."""
+    kinds = []
+    for _number in range(9):
+        result = running.made(keep=Keep({"last": 2}), merge_above=1, full_every=4)
+        kinds.append(result.plan.kind if result.plan else "")
+    assert kinds == ["full", *["incremental"] * 8]
+    assert len(ids(running)) <= 3
+    require_whole(running.destination)
