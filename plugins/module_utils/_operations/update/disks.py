@@ -13,7 +13,6 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
@@ -212,8 +211,8 @@ def _grow(draft: Draft, pool: Pool, name: str, image_format: str, target: str, w
     if draft.live is None or pool.source_type == BLOCK:
         volumes.grow_volume(pool, name, wanted_bytes, image_format=image_format)
     if draft.live is not None:
-        with translate_errors(f"cannot grow disk {target} of machine {draft.name}"):
-            draft.domain.handle.blockResize(target, wanted_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+        what = f"cannot grow disk {target} of machine {draft.name}"
+        volumes.grow_running_disk(draft.domain.handle, target, pool, wanted_bytes, what)
 
 
 def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:
