@@ -118,10 +118,14 @@ class PoolSteps:
             refresh_pool(handle, self._name)
 
         def begin(handle: t.Any) -> None:
-            if path and not os.path.lexists(path):
+            there = bool(path) and os.path.lexists(path)
+            if path and not there:
                 made.append(path)
-            if self._root.get("type") in DIRECTORY_TYPES:
-                # Makes the directory, and gives it the owner and the mode of the definition.
+            if self._root.get("type") in DIRECTORY_TYPES and not there:
+                # Makes the directory, and gives it the owner and the mode of the definition. One that is there would
+                # get them as well, of a pool of type netfs 0711 where the definition has none, and with it what a
+                # server exports, where that is mounted already (virStorageBackendBuildLocal in libvirt's
+                # src/storage/storage_util.c).
                 handle.build(0)
             handle.create(0)
             # Only now: one that cannot be started may have been started by somebody else, without the lock.

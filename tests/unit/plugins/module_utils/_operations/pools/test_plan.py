@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import read_pool
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools import plan, steps
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools.existing import shown
@@ -500,6 +500,24 @@ def test_a_directory_gets_its_mode_at_the_start_and_later(conn: t.Any, here: Non
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
     # Whoever names none of it leaves it alone.
     assert actions(conn, {"name": "a"}) == []
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_directory_that_is_there_keeps_the_mode_that_it_has(
+    conn: t.Any, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """libvirt would give the directory of a pool of type netfs its own default, mounted as it may be."""
+    path = tmp_path / "pool"
+    if there:
+        path.mkdir(mode=0o770)
+    built: list[str] = []
+    real = type(conn.storagePoolLookupByName("default-pool")).build
+    monkeypatch.setattr(
+        libvirt.virStoragePool, "build", lambda pool, flags: built.append(pool.name()) or real(pool, flags)
+    )
+    monkeypatch.setattr(steps, "set_permissions", lambda _path, _wanted: None)
+    assert any("start storage pool nfs" in each for each in actions(conn, {**NFS, "path": str(path)}))
+    assert built == ([] if there else ["nfs"])
 
 
 @pytest.mark.parametrize("used", [False, True])
