@@ -40,7 +40,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.disks.plann
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import check_growth, check_more_use
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.lost_disks import find_lost, forget_lost
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.lost_disks import (
+    find_lost,
+    forget_lost,
+    noted_place,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.media import compare_source
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.own_disks import (
     require_not_twice,
@@ -70,6 +74,7 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
         elif disk.present:
             new.append(_plan_new(disk, machine, draft, cleared))
         else:
+            _take_from_running(disk, draft)
             forget_lost(disk, draft)
     require_other_volumes(new, draft, {disk.name for disk in machine.disks if not disk.present})
     check_free_space(new, draft.hypervisor, where)
@@ -126,13 +131,40 @@ def _unplug(disk: Disk, element: etree._Element, draft: Draft) -> None:
     found = find_disk(record, target)
     if found is not None:
         need(record, "devices").remove(found)
-    kept = tuple(v for v in draft.notes.volumes if source is None or not _is_volume(v, source, draft))
+    _forget(disk, source, draft)
+    unplug(disk, element, draft)
+
+
+def _take_from_running(disk: Disk, draft: Draft) -> None:
+    """What a killed run has taken out of the definition alone: the disk on its own volume.
+
+    By its target alone nobody could tell it from a disk that somebody else has plugged in there.
+    """
+    own = noted_place(disk, draft)
+    if own is None:
+        target = next((note.target for note in draft.known_notes.disks if note.name == disk.name), None)
+        if find_disk(draft.live, target) is not None:
+            draft.pending.append(f"disks.{disk.name}")
+        return
+    for live in draft.live.iterfind("devices/disk") if draft.live is not None else ():
+        source = DiskSource.read(live)
+        if source is not None and source.place == own and not _is_defined(live, draft):
+            draft.differ(("disks", disk.name, "attached"), True, False)
+            _forget(disk, source, draft)
+            unplug(disk, live, draft)
+
+
+def _is_defined(live: etree._Element, draft: Draft) -> bool:
+    return find_disk(draft.domain.xml, need(live, "target").get("dev")) is not None
+
+
+def _forget(disk: Disk, source: DiskSource | None, draft: Draft) -> None:
+    """The notes know nothing more of a disk and of the volume that it lies on."""
     draft.notes = replace(
         draft.notes,
         disks=tuple(note for note in draft.notes.disks if note.name != disk.name),
-        volumes=kept,
+        volumes=tuple(v for v in draft.notes.volumes if source is None or not _is_volume(v, source, draft)),
     )
-    unplug(disk, element, draft)
 
 
 def _is_volume(volume: VolumeNote, source: DiskSource, draft: Draft) -> bool:

@@ -206,3 +206,52 @@ def test_a_disk_beside_one_of_the_tasks_own_xml(host: Host) -> None:
     host.make(one("a", {"size": 1}, {"size": 1}, xml=xml))
     targets = parse_xml(host.conn.lookupByName("a").XMLDesc(2)).iterfind("devices/disk/target")
     assert sorted(target.get("dev", "") for target in targets) == ["vda", "vdb", "vdc"]
+
+
+def killed_after_the_definition(host: Host, spec: dict[str, t.Any]) -> None:
+    """A run that is killed before it comes to the running machine."""
+    host.plan(spec)[0].steps[0].apply()
+
+
+def test_a_nic_that_a_killed_run_left_in_the_running_machine(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.conn.networkCreateXML("<network><name>n1</name><bridge name='vb1'/></network>")
+    nics = [{"name": name, "network": "n1"} for name in ("eth0", "eth1")]
+    host.make(one("a", nics=nics, start=True))
+    guest = Guest(host, monkeypatch)
+    for index, nic in enumerate(guest.devices.iterfind("interface")):
+        need(nic, "target").set("dev", f"vnet{index}")
+    absent = one("a", nics=[{"name": "eth1", "state": "absent"}])
+    killed_after_the_definition(host, absent)
+    assert host.conn.lookupByName("a").XMLDesc(2).count("<interface") == 1
+    host.make(absent)
+    assert guest.calls == ["detach vnet1"]
+    assert not host.plan(absent)[0].steps
+    assert "eth1" not in host.conn.lookupByName("a").XMLDesc(2)
+
+
+def test_a_disk_that_a_killed_run_left_in_the_running_machine(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.make(one("a", {"size": 1}, {"size": 1}, start=True))
+    guest = Guest(host, monkeypatch)
+    absent = {"name": "a", "disks": [{"name": "e", "state": "absent"}]}
+    killed_after_the_definition(host, absent)
+    assert host.files("a") == ["a-d.qcow2"]
+    host.make(absent)
+    assert guest.calls == ["detach vdb"]
+    assert not host.plan(absent)[0].steps
+    # Its volume is there, and no longer the machine's own.
+    assert "a-e.qcow2" in host.conn.storagePoolLookupByName("default").listVolumes()
+    assert "a-e.qcow2" not in host.conn.lookupByName("a").XMLDesc(2)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_disk_of_somebody_elses_in_its_place_stays(host: Host, monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+    host.make(one("a", {"size": 1}, {"size": 1} if own else {"source": "x.qcow2"}, start=True))
+    guest = Guest(host, monkeypatch)
+    absent = {"name": "a", "disks": [{"name": "e", "state": "absent"}]}
+    killed_after_the_definition(host, absent)
+    guest.devices.remove(need(guest.devices, "disk/target[@dev='vdb']/.."))
+    guest.plug_in(FOREIGN)
+    todo = host.plan(absent)[0]
+    host.make(absent)
+    # What was not made for the machine nobody can tell from another one: it is there until the next boot.
+    assert (guest.calls, list(todo.pending)) == ([], [] if own else ["disks.e"])
