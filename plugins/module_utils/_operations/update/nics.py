@@ -167,7 +167,7 @@ def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft) -> None:
     for key in changed:
         draft.differ(("nics", nic.name, key), plain(have.get(key)), plain(want[key]))
     if changed:
-        if {"type", "source", "vlan"} & set(changed):
+        if {"type", "source", "vlan", "portgroup"} & set(changed):
             draft.hypervisor.check_nic(nic)
         found = _find(draft.record(f"{', '.join(changed)} of nic {nic.name}"), mac)
         if found is not None:

@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks
@@ -187,6 +188,22 @@ def test_a_new_nic_with_the_address_of_another_one(host: Host) -> None:
         "machines[0].nics[0].mac: the MAC address 52:54:00:00:00:01 belongs to nic eth0 of this machine. Give another "
         "one with mac, or leave it out"
     )
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_port_group_that_the_network_has_not(host: Host, there: bool) -> None:
+    """libvirt takes it for none, and the nic would be in no VLAN."""
+    host.conn.networkCreateXML(
+        "<network><name>n1</name><bridge name='vb1'/><portgroup name='dmz'/><portgroup name='lan'/></network>"
+    )
+    nic = {"name": "eth0", "network": "n1", "mac": "52:54:00:00:00:01", "portgroup": "dmz"}
+    if there:
+        host.make(one("a", nics=[nic]))
+    with pytest.raises(NotFoundError) as caught:
+        host.plan(one("a", nics=[{**nic, "portgroup": "dzm"}]))
+    assert str(caught.value).startswith("machines[0].nics[0].portgroup: network n1 has no port group 'dzm'")
+    assert "dmz" in str(caught.value.hint)
+    assert host.plan(one("a", nics=[{**nic, "portgroup": "lan"}]))[0].steps
 
 
 @pytest.mark.parametrize("there", [False, True])
