@@ -208,13 +208,13 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
         return
     wanted = disk.size_mib * MIB
     check_growth(disk, element, pool, name, machine, draft.hypervisor)
-    running_disk(disk, element, draft)
+    runs = running_disk(disk, element, draft) is not None
     draft.differ(("disks", disk.name, "size"), have_mib, disk.size_mib)
     # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.
     draft.live_steps.append(
         Step(
             f"grow disk {disk.name} of {draft.name} to {disk.size_mib} MiB",
-            lambda: _grow(draft, pool, name, image_format, target, wanted),
+            lambda: _grow(draft, pool, name, image_format, target if runs else None, wanted),
         )
     )
 
@@ -238,11 +238,11 @@ def _must_grow(disk: Disk, pool: Pool, name: str, image_format: str) -> int | No
     return have_mib
 
 
-def _grow(draft: Draft, pool: Pool, name: str, image_format: str, target: str, wanted_bytes: int) -> None:
-    """The volume of a machine that is off; of a running one the disk, which takes its file with it, but no device."""
-    if draft.live is None or pool.source_type == BLOCK:
+def _grow(draft: Draft, pool: Pool, name: str, image_format: str, target: str | None, wanted_bytes: int) -> None:
+    """The volume that nothing runs with; else the disk (target), which takes its file with it, but no device."""
+    if target is None or pool.source_type == BLOCK:
         volumes.grow_volume(pool, name, wanted_bytes, image_format=image_format)
-    if draft.live is not None:
+    if target is not None:
         what = f"cannot grow disk {target} of machine {draft.name}"
         volumes.grow_running_disk(draft.domain.handle, target, pool, wanted_bytes, what)
 

@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import run_plans
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
@@ -272,3 +273,21 @@ def test_a_disk_of_somebody_elses_in_its_place_stays(host: Host, monkeypatch: py
     host.make(absent)
     # What was not made for the machine nobody can tell from another one: it is there until the next boot.
     assert (guest.calls, list(todo.pending)) == ([], [] if own else ["disks.e"])
+
+
+def test_a_disk_that_is_defined_alone_grows_before_it_is_plugged_in(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.make(one("a", {"size": 1}, start=True))
+    guest = Guest(host, monkeypatch)
+    # The record of the new disk, its volume and the definition.
+    for step in host.plan(one("a", {"size": 1}, {"size": 1}))[0].steps[:3]:
+        step.apply()
+    assert (host.files("a"), guest.files.keys()) == (["a-d.qcow2", "a-e.qcow2"], {"vda"})
+    grown: list[str] = []
+    monkeypatch.setattr(
+        volumes, "grow_volume", lambda _pool, name, size, **_format: grown.append(f"{name} {size >> 20} {guest.calls}")
+    )
+    host.make(one("a", {"size": 1}, {"size": 2}))
+    assert grown == ["a-e.qcow2 2 []"]
+    assert guest.calls == ["attach vdb"]
