@@ -103,6 +103,7 @@ class PoolSteps:
         missing = bool(path) and not os.path.lexists(path)
         made: list[str] = []
         begun: list[t.Any] = []
+        before: dict[str, t.Any] = {}
 
         def apply() -> None:
             lock = hypervisor_lock("init", wait_seconds=self._lock_seconds)
@@ -113,7 +114,9 @@ class PoolSteps:
                     begin(handle)
             wanted = self._permissions()
             # Of what is mounted there now.
-            if path and not covers(permissions_of(path), wanted):
+            have = permissions_of(path) if path else None
+            if path and not covers(have, wanted):
+                before.update({key: have[key] for key in wanted} if have is not None else {})
                 set_permissions(path, wanted)
             refresh_pool(handle, self._name)
 
@@ -132,6 +135,14 @@ class PoolSteps:
             begun.append(handle)
 
         def undo() -> None:
+            try:
+                # As long as it is mounted.
+                if before and not made and not covers(permissions_of(path), before):
+                    set_permissions(path, before)
+            finally:
+                stop()
+
+        def stop() -> None:
             gone = suppress_codes(libvirt.VIR_ERR_NO_STORAGE_POOL)
             with translate_errors(f"cannot stop storage pool {self._name}"), gone:
                 for handle in begun:

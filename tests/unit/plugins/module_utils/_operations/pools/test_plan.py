@@ -540,18 +540,18 @@ def test_a_directory_that_was_made_goes_with_the_pool_unless_something_is_in_it(
     assert path.exists() is used
 
 
-def test_a_directory_that_was_there_stays(
+def test_a_directory_that_was_there_stays_as_it_was(
     conn: t.Any, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_pool: t.Any, name: str) -> None:
         raise ConflictError(f"{name} cannot be read")
 
     path = tmp_path / "pool"
-    path.mkdir()
+    path.mkdir(mode=0o755)
     monkeypatch.setattr(steps, "refresh_pool", fail)
-    (result,) = done(conn, {"name": "a", "path": str(path)})
+    (result,) = done(conn, {"name": "a", "path": str(path), "mode": "0700"})
     assert result.error is not None
-    assert path.exists()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
 
 
 def test_nothing_is_mounted_over_files(conn: t.Any, here: None, tmp_path: Path) -> None:
