@@ -170,7 +170,7 @@ options:
     description:
       - Settings that a nic takes by the name of their group (C(portgroup) of a nic). Each has C(name), and may have
         C(default) (for nics that name no group), C(vlan), C(virtualport), C(bandwidth) and C(trust_guest_rx_filters).
-      - A change is for nics that are plugged in afterwards.
+      - A change is for nics that are plugged in afterwards. A group in which a machine has a nic is not removed.
       - A C(vlan) is possible on Open vSwitch alone, with O(mode=bridge) and V(openvswitch) as C(virtualport) of the
         group or of the network.
     type: list

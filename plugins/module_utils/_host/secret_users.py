@@ -61,6 +61,8 @@ def users_of_secret(conn: VirConnect, *, usage: str, name: str, uuid: str) -> Se
             # libvirt's test driver knows no flags here.
             with suppress_codes(libvirt.VIR_ERR_INVALID_ARG):
                 look(words, pool.XMLDesc(libvirt.VIR_STORAGE_XML_INACTIVE))
+            if usage == "volume" and _may_hold(pool, name):
+                unknown.add(f"{words} is not active, so that it is not known whether the volume {name} is there")
     with translate_errors("cannot list the machines"):
         domains = conn.listAllDomains(0)
     for domain in domains:
@@ -68,16 +70,34 @@ def users_of_secret(conn: VirConnect, *, usage: str, name: str, uuid: str) -> Se
             for words, text in descriptions_of(domain):
                 look(words, text)
     if is_local(conn.getURI()):
-        users.update(_here(usage, name, uuid))
+        users.update(_here(uuid))
+    if usage == "volume" and _is_there(conn, name):
+        users.add(f"the volume {name}, which cannot be opened without it")
     return SecretUsers(tuple(sorted(users)), tuple(sorted(unknown)))
 
 
-def _here(usage: str, name: str, uuid: str) -> t.Iterator[str]:
+def _may_hold(pool: t.Any, path: str) -> bool:
+    """Whether a path is in the directory of a pool that is not active, whose volumes nobody sees now."""
+    if pool.isActive():
+        return False
+    root = read_description(f"storage pool {pool.name()}", pool.XMLDesc(0))
+    directory = root.findtext("target/path", "").rstrip("/")
+    return bool(directory) and path.startswith(f"{directory}/")
+
+
+def _is_there(conn: VirConnect, path: str) -> bool:
+    if is_local(conn.getURI()):
+        return os.path.lexists(path)
+    with translate_errors(f"cannot look for volume {path}"), suppress_codes(libvirt.VIR_ERR_NO_STORAGE_VOL):
+        conn.storageVolLookupByPath(path)
+        return True
+    return False
+
+
+def _here(uuid: str) -> t.Iterator[str]:
     settings = (line.partition("#")[0] for line in (read_text(QEMU_CONF) or "").splitlines())
     if any(uuid in line.lower() for line in settings):
         yield QEMU_CONF
-    if usage == "volume" and os.path.lexists(name):
-        yield f"the volume {name}, which cannot be opened without it"
 
 
 def _names(root: etree._Element, usage: str, name: str, uuid: str) -> bool:

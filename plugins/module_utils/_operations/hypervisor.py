@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platform import GuestPlatforms
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import check_bridge_vlan
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import check_bridge_vlan, check_portgroup
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage, find_image_in
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
@@ -73,6 +73,8 @@ class Hypervisor(HypervisorView):
         self.check_plug(nic.type, nic.source, nic.given.at("source"), here=" on this hypervisor")
         if nic.type == "bridge" and nic.options.get("vlan") and "virtualport" not in nic.options:
             check_bridge_vlan(self.conn, nic.source, nic.given.at("vlan"))
+        if nic.type == "network" and "portgroup" in nic.options:
+            check_portgroup(self.conn, nic.source, nic.options["portgroup"], nic.given.at("portgroup"))
 
 
 def _to_be_stored(name: str, offer: t.Mapping[str, t.Any], pool: Pool) -> StoredImage:

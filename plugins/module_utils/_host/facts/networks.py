@@ -12,7 +12,9 @@ import typing as t
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
+    NotFoundError,
     UnsupportedError,
+    one_of_these,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
@@ -110,6 +112,21 @@ def check_bridge_vlan(conn: VirConnect, bridge: str, where: str, *, root: str | 
             f"the bridge {bridge} does not look at VLANs",
             where=where,
             hint="Set vlan_filtering: true for it, in virt_bridge_bridges of the role virt_bridge",
+        )
+
+
+def check_portgroup(conn: VirConnect, network: str, portgroup: str, where: str) -> None:
+    """Raise NotFoundError when a network that runs has no port group of this name.
+
+    libvirt passes over a name that it does not find (virPortGroupFindByName), and the nic would be in no VLAN and have
+    no limit. where: the place of the option.
+    """
+    with translate_errors(f"cannot inspect network {network}", where):
+        text = conn.networkLookupByName(network).XMLDesc(0)
+    names = [group.get("name", "") for group in read_description(f"network {network}", text).iterfind("portgroup")]
+    if portgroup not in names:
+        raise NotFoundError(
+            f"network {network} has no port group {portgroup!r}", where=where, hint=one_of_these(portgroup, names)
         )
 
 

@@ -24,13 +24,14 @@ class NetworkUsers:
     """The machines with a nic on a network, or on its bridge.
 
     ports: what else is on its bridge, such as the nics of containers and of machines of a user's own session. unknown:
-    what could not be looked into, in words.
+    what could not be looked into, in words. portgroups: the machines with a nic in each of its port groups.
     """
 
     running: set[str] = field(default_factory=set)
     defined: set[str] = field(default_factory=set)
     unknown: list[str] = field(default_factory=list)
     ports: list[str] = field(default_factory=list)
+    portgroups: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def all(self) -> list[str]:
@@ -72,6 +73,9 @@ def network_users(
                     if attribute(nic, "source", "network") == network.name or attribute(nic, "source", "bridge") in own:
                         found.add(name)
                         known.add(attribute(nic, "target", "dev") or "")
+                    group = attribute(nic, "source", "portgroup")
+                    if group and attribute(nic, "source", "network") == network.name:
+                        users.portgroups.setdefault(group, set()).add(name)
     users.running.update(_owners_of_ports(network))
     if ports_of is not None:
         users.ports = sorted({port for bridge in own for port in ports_of(bridge)} - known)

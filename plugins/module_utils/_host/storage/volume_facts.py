@@ -11,6 +11,7 @@ are a guest's where the disk is raw.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import typing as t
@@ -143,3 +144,12 @@ def _capacity(pool: Pool, source: DiskSource, root: t.Any, image_format: str, he
             return os.stat(source.path).st_size
     # libvirt's word for the size of the file itself; the test driver has none.
     return int(root.findtext("physical") or reported)
+
+
+def is_busy(path: str) -> bool:
+    """Whether the kernel has a device, or a part of it, in use: mounted, as swap, in LVM or RAID. open(2), O_EXCL."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as exc:
+        return exc.errno == errno.EBUSY
+    return False

@@ -267,6 +267,25 @@ def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str) ->
     return True
 
 
+def grow_running_disk(
+    handle: t.Any, target: str, pool: Pool, size_bytes: int, what: str, where: str | None = None
+) -> None:
+    """Make a disk larger, with its file. A device is as large as it is to be by then.
+
+    what: the words of an error, such as C(cannot grow disk vda of machine web1). Raises ConflictError where it has
+    become larger than that since it was looked at: QEMU would cut off its end.
+    """
+    with translate_errors(what, where):
+        have_bytes = int(handle.blockInfo(target)[0])
+        if have_bytes > size_bytes and not pool.same_size(size_bytes, have_bytes):
+            raise ConflictError(
+                f"{what}: it has {format_size(have_bytes)}, and is never shrunk",
+                where=where,
+                hint="A smaller disk would lose the data at its end",
+            )
+        handle.blockResize(target, size_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+
+
 def _extend_file(pool: Pool, volume: Volume, size_bytes: int, what: str) -> bool:
     """A raw disk grows as its file does, whatever stands in it. False where that is not for this user to do."""
     if not pool.local or volume.source.type != FILE:

@@ -16,12 +16,13 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import VolumeUser
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import is_busy
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import fragment_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import (
     BACKED,
@@ -59,6 +60,7 @@ def check_source(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervis
     """Raise ConflictError when a machine would write to a volume that others have, or are backed by."""
     how, where = how_used(disk), disk.given.at("source")
     if how != READS:
+        _require_not_the_hosts(pool.source_of(volume), hypervisor, where)
         _require_no_image(pool, volume, hypervisor, where)
         users = hypervisor.usage.users_of(pool, volume)
         rolled_back = _made_for(machine, pool, volume, hypervisor)
@@ -105,6 +107,8 @@ def _check_attached(
         return
     volume, identity, users = found
     place = _volume_of(element, hypervisor)
+    lies_on = DiskSource.read(element) if place is None else place[0].source_of(place[1])
+    _require_not_the_hosts(lies_on, hypervisor, where)
     if place is not None:
         _require_no_image(*place, hypervisor, where)
     rolled_back = takes_back and place is not None and _made_for(machine, *place, hypervisor)
@@ -225,6 +229,17 @@ def _require_unshared(
             where=where,
             hint="Resolve that first, or set readonly for the disk",
         )
+
+
+def _require_not_the_hosts(source: DiskSource | None, hypervisor: Hypervisor, where: str) -> None:
+    """Raise ConflictError for a device that the host itself uses, such as the logical volume with its own root."""
+    if source is None or source.type != BLOCK or not hypervisor.pools.local or not is_busy(source.path):
+        return
+    raise ConflictError(
+        f"{source.path} is in use on this host (mounted, swap, RAID, LVM, multipath)",
+        where=where,
+        hint="Two systems that use one file system destroy it. lsblk shows what uses it",
+    )
 
 
 def _require_no_image(pool: Pool, volume: str, hypervisor: Hypervisor, where: str) -> None:

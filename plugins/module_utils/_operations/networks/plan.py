@@ -145,6 +145,7 @@ class _Change:
         found: list[Step] = []
         restarts = False
         differs = self._differing(network.xml)
+        self._require_kept_groups()
         if self._running and network.live is not None:
             updates = live_updates(network.live, self._wanted)
             late = self._late(updates)
@@ -214,10 +215,18 @@ class _Change:
         by_updates = network.persistent and differs and self._covers(of_config, updates)
         found = []
         if (differs or not network.persistent) and not by_updates:
-            found.append(steps.redefine(self._view, network, self._wanted))
+            found.append(steps.redefine(self._view, network, self._wanted, self._require_kept_groups))
         keys = {change.key for change in of_config} if by_updates else set()
-        found += [steps.update(network, change, live=True, config=change.key in keys) for change in updates]
+        check = self._require_kept_groups
+        found += [
+            steps.update(network, change, live=True, config=change.key in keys, check=check) for change in updates
+        ]
         return found
+
+    def _require_kept_groups(self) -> None:
+        if "portgroups" in self._spec.options:
+            kept = {each.get("name", "") for each in self._wanted.iterfind("portgroup")}
+            steps.require_kept_groups(self._view, self._network, kept, self._spec.given.at("portgroups"))
 
     def _covers(self, of_config: list[Update], updates: list[Update]) -> bool:
         """Whether updates of the definition do all that is to be done there, each together with one of what runs."""

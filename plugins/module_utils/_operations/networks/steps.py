@@ -47,13 +47,17 @@ def define_new(conn: VirConnect, name: str, xml: etree._Element) -> Step:
     return Step(f"define network {name}", apply, undo)
 
 
-def redefine(view: NetworkView, network: ExistingNetwork, xml: etree._Element) -> Step:
-    """Change the definition of a network; what runs stays as it is until it is started again."""
+def redefine(
+    view: NetworkView, network: ExistingNetwork, xml: etree._Element, check: t.Callable[[], None] = lambda: None
+) -> Step:
+    """Change the definition of a network; what runs stays as it is until it is started again. check: raises where that
+    may not be done as things are then."""
     conn, name, handle = view.conn, network.name, network.handle
     begun = []
 
     def apply() -> None:
         _require_same(network)
+        check()
         begun.append(True)
         with translate_errors(f"cannot define network {name}"):
             conn.networkDefineXML(etree.tostring(xml, encoding="unicode"))
@@ -174,6 +178,32 @@ def require_unused(
         )
 
 
+def require_kept_groups(view: NetworkView, network: ExistingNetwork, kept: t.Collection[str], where: str) -> None:
+    """Raise ConflictError when a port group is not to be kept in which machines have a nic: libvirt passes over a name
+    that it does not find, and the nic would be in no VLAN after the next boot."""
+    there = {
+        each.get("name") for xml in (network.xml, network.live) if xml is not None for each in xml.iter("portgroup")
+    }
+    if not there - set(kept):
+        return
+    users = view.users(network)
+    for group, machines in sorted(users.portgroups.items()):
+        if group in there and group not in kept:
+            found = sorted(machines)
+            raise ConflictError(
+                f"port group {group} of network {network.name} is not removed: {names_of(found)} "
+                f"{'has a nic' if len(found) == 1 else 'have nics'} in it",
+                where=where,
+                hint="Put the nics into another one first",
+            )
+    if users.unknown:
+        raise ConflictError(
+            f"no port group of network {network.name} is removed: {'; '.join(users.unknown)}, so it is not known who "
+            "uses it",
+            where=where,
+        )
+
+
 def ports_words(ports: t.Sequence[str]) -> str:
     """What is on a bridge besides nics of machines, in words."""
     words = (
@@ -193,8 +223,15 @@ def set_autostart(conn: VirConnect, name: str, autostart: bool) -> Step:
     return Step(words, lambda: set_to(autostart), lambda: set_to(not autostart))
 
 
-def update(network: ExistingNetwork, change: Update, *, live: bool, config: bool) -> Step:
-    """Change a part of a network. live: of what runs; config: of the definition."""
+def update(
+    network: ExistingNetwork,
+    change: Update,
+    *,
+    live: bool,
+    config: bool,
+    check: t.Callable[[], None] = lambda: None,
+) -> Step:
+    """Change a part of a network. live: of what runs; config: of the definition; check: as in redefine."""
     name, handle = network.name, network.handle
     flags = (libvirt.VIR_NETWORK_UPDATE_AFFECT_LIVE if live else 0) | (
         libvirt.VIR_NETWORK_UPDATE_AFFECT_CONFIG if config else 0
@@ -220,6 +257,7 @@ def update(network: ExistingNetwork, change: Update, *, live: bool, config: bool
             if is_done():
                 # Somebody else has done it meanwhile, and keeps it.
                 return
+            check()
             begun.append(True)
             call(change)
 

@@ -103,6 +103,7 @@ class PoolSteps:
         missing = bool(path) and not os.path.lexists(path)
         made: list[str] = []
         begun: list[t.Any] = []
+        before: dict[str, t.Any] = {}
 
         def apply() -> None:
             lock = hypervisor_lock("init", wait_seconds=self._lock_seconds)
@@ -113,21 +114,35 @@ class PoolSteps:
                     begin(handle)
             wanted = self._permissions()
             # Of what is mounted there now.
-            if path and not covers(permissions_of(path), wanted):
+            have = permissions_of(path) if path else None
+            if path and not covers(have, wanted):
+                before.update({key: have[key] for key in wanted} if have is not None else {})
                 set_permissions(path, wanted)
             refresh_pool(handle, self._name)
 
         def begin(handle: t.Any) -> None:
-            if path and not os.path.lexists(path):
+            there = bool(path) and os.path.lexists(path)
+            if path and not there:
                 made.append(path)
-            if self._root.get("type") in DIRECTORY_TYPES:
-                # Makes the directory, and gives it the owner and the mode of the definition.
+            if self._root.get("type") in DIRECTORY_TYPES and not there:
+                # Makes the directory, and gives it the owner and the mode of the definition. One that is there would
+                # get them as well, of a pool of type netfs 0711 where the definition has none, and with it what a
+                # server exports, where that is mounted already (virStorageBackendBuildLocal in libvirt's
+                # src/storage/storage_util.c).
                 handle.build(0)
             handle.create(0)
             # Only now: one that cannot be started may have been started by somebody else, without the lock.
             begun.append(handle)
 
         def undo() -> None:
+            try:
+                # As long as it is mounted.
+                if before and not made and not covers(permissions_of(path), before):
+                    set_permissions(path, before)
+            finally:
+                stop()
+
+        def stop() -> None:
             gone = suppress_codes(libvirt.VIR_ERR_NO_STORAGE_POOL)
             with translate_errors(f"cannot stop storage pool {self._name}"), gone:
                 for handle in begun:

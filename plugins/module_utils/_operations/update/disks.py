@@ -13,7 +13,6 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
@@ -41,7 +40,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.disks.plann
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import check_growth, check_more_use
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.lost_disks import find_lost, forget_lost
+from ansible_collections.brine.virt.plugins.module_utils._operations.update.lost_disks import (
+    find_lost,
+    forget_lost,
+    noted_place,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.media import compare_source
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.own_disks import (
     require_not_twice,
@@ -71,6 +74,7 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
         elif disk.present:
             new.append(_plan_new(disk, machine, draft, cleared))
         else:
+            _take_from_running(disk, draft)
             forget_lost(disk, draft)
     require_other_volumes(new, draft, {disk.name for disk in machine.disks if not disk.present})
     check_free_space(new, draft.hypervisor, where)
@@ -127,13 +131,40 @@ def _unplug(disk: Disk, element: etree._Element, draft: Draft) -> None:
     found = find_disk(record, target)
     if found is not None:
         need(record, "devices").remove(found)
-    kept = tuple(v for v in draft.notes.volumes if source is None or not _is_volume(v, source, draft))
+    _forget(disk, source, draft)
+    unplug(disk, element, draft)
+
+
+def _take_from_running(disk: Disk, draft: Draft) -> None:
+    """What a killed run has taken out of the definition alone: the disk on its own volume.
+
+    By its target alone nobody could tell it from a disk that somebody else has plugged in there.
+    """
+    own = noted_place(disk, draft)
+    if own is None:
+        target = next((note.target for note in draft.known_notes.disks if note.name == disk.name), None)
+        if find_disk(draft.live, target) is not None:
+            draft.pending.append(f"disks.{disk.name}")
+        return
+    for live in draft.live.iterfind("devices/disk") if draft.live is not None else ():
+        source = DiskSource.read(live)
+        if source is not None and source.place == own and not _is_defined(live, draft):
+            draft.differ(("disks", disk.name, "attached"), True, False)
+            _forget(disk, source, draft)
+            unplug(disk, live, draft)
+
+
+def _is_defined(live: etree._Element, draft: Draft) -> bool:
+    return find_disk(draft.domain.xml, need(live, "target").get("dev")) is not None
+
+
+def _forget(disk: Disk, source: DiskSource | None, draft: Draft) -> None:
+    """The notes know nothing more of a disk and of the volume that it lies on."""
     draft.notes = replace(
         draft.notes,
         disks=tuple(note for note in draft.notes.disks if note.name != disk.name),
-        volumes=kept,
+        volumes=tuple(v for v in draft.notes.volumes if source is None or not _is_volume(v, source, draft)),
     )
-    unplug(disk, element, draft)
 
 
 def _is_volume(volume: VolumeNote, source: DiskSource, draft: Draft) -> bool:
@@ -177,13 +208,13 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
         return
     wanted = disk.size_mib * MIB
     check_growth(disk, element, pool, name, machine, draft.hypervisor)
-    running_disk(disk, element, draft)
+    runs = running_disk(disk, element, draft) is not None
     draft.differ(("disks", disk.name, "size"), have_mib, disk.size_mib)
     # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.
     draft.live_steps.append(
         Step(
             f"grow disk {disk.name} of {draft.name} to {disk.size_mib} MiB",
-            lambda: _grow(draft, pool, name, image_format, target, wanted),
+            lambda: _grow(draft, pool, name, image_format, target if runs else None, wanted),
         )
     )
 
@@ -207,13 +238,13 @@ def _must_grow(disk: Disk, pool: Pool, name: str, image_format: str) -> int | No
     return have_mib
 
 
-def _grow(draft: Draft, pool: Pool, name: str, image_format: str, target: str, wanted_bytes: int) -> None:
-    """The volume of a machine that is off; of a running one the disk, which takes its file with it, but no device."""
-    if draft.live is None or pool.source_type == BLOCK:
+def _grow(draft: Draft, pool: Pool, name: str, image_format: str, target: str | None, wanted_bytes: int) -> None:
+    """The volume that nothing runs with; else the disk (target), which takes its file with it, but no device."""
+    if target is None or pool.source_type == BLOCK:
         volumes.grow_volume(pool, name, wanted_bytes, image_format=image_format)
-    if draft.live is not None:
-        with translate_errors(f"cannot grow disk {target} of machine {draft.name}"):
-            draft.domain.handle.blockResize(target, wanted_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+    if target is not None:
+        what = f"cannot grow disk {target} of machine {draft.name}"
+        volumes.grow_running_disk(draft.domain.handle, target, pool, wanted_bytes, what)
 
 
 def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:

@@ -37,13 +37,8 @@ def find_lost(disk: Disk, draft: Draft) -> Disk | None:
 
 def forget_lost(disk: Disk, draft: Draft) -> None:
     """Its volume is no longer the machine's own, unless another disk of the machine lies on it."""
-    note = _noted(disk, draft)
-    if note is None:
-        return
-    try:
-        place = draft.hypervisor.pools.get(note.pool).source_of(note.name).place
-    except VirtError:
-        # A pool that is gone or not active; the machine lies on nothing of it that could be told.
+    note, place = _noted(disk, draft), noted_place(disk, draft)
+    if note is None or place is None:
         return
     for xml in (draft.domain.xml, draft.live):
         for element in xml.iterfind("devices/disk") if xml is not None else ():
@@ -53,6 +48,17 @@ def forget_lost(disk: Disk, draft: Draft) -> None:
             if source is not None and source.place == place:
                 return
     draft.drop_volume(note)
+
+
+def noted_place(disk: Disk, draft: Draft) -> str | None:
+    """Where its own volume is; None where none is noted, and of a pool that is gone or not active."""
+    note = _noted(disk, draft)
+    if note is None:
+        return None
+    try:
+        return draft.hypervisor.pools.get(note.pool).source_of(note.name).place
+    except VirtError:
+        return None
 
 
 def _noted(disk: Disk, draft: Draft) -> VolumeNote | None:

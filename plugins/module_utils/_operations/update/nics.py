@@ -51,6 +51,10 @@ def compare_nics(machine: Machine, draft: Draft) -> None:
             _compare(nic, element, str(mac), draft)
         elif nic.present:
             _add(nic, draft)
+        elif mac is not None and _find(draft.live, mac) is not None:
+            # A killed run, or somebody with --config, has taken it out of the definition alone.
+            draft.differ(("nics", nic.name, "attached"), True, False)
+            _take_out(nic, mac, draft)
 
 
 def _require_nobodys(nic: Nic, macs: dict[str, str]) -> None:
@@ -104,6 +108,11 @@ def _unplug(nic: Nic, element: etree._Element, draft: Draft) -> None:
     found = _find(record, mac)
     if found is not None:
         need(record, "devices").remove(found)
+    _take_out(nic, mac, draft)
+
+
+def _take_out(nic: Nic, mac: str, draft: Draft) -> None:
+    """Its note goes, and the running machine loses it."""
     draft.notes = replace(draft.notes, nics=tuple(note for note in draft.notes.nics if note.name != nic.name))
     live = _find(draft.live, mac)
     if live is not None:
@@ -158,7 +167,7 @@ def _compare(nic: Nic, element: etree._Element, mac: str, draft: Draft) -> None:
     for key in changed:
         draft.differ(("nics", nic.name, key), plain(have.get(key)), plain(want[key]))
     if changed:
-        if {"type", "source", "vlan"} & set(changed):
+        if {"type", "source", "vlan", "portgroup"} & set(changed):
             draft.hypervisor.check_nic(nic)
         found = _find(draft.record(f"{', '.join(changed)} of nic {nic.name}"), mac)
         if found is not None:

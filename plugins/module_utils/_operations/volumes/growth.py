@@ -15,7 +15,7 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
@@ -180,8 +180,7 @@ def _grow_running(pool: Pool, volume: Volume, size_bytes: int, view: HypervisorV
             raise ConflictError(f"{what}: it has it {len(targets)} times while it runs", where=where)
         if pool.source_type == BLOCK:
             volumes.grow_volume(pool, volume.name, size_bytes, image_format=volume.format)
-        with translate_errors(what, where):
-            view.domains[machine].handle.blockResize(targets[0], size_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+        volumes.grow_running_disk(view.domains[machine].handle, targets[0], pool, size_bytes, what, where)
 
 
 def _targets(xml: etree._Element, pool: Pool, volume: Volume, view: HypervisorView) -> list[str]:

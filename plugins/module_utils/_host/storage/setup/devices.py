@@ -18,8 +18,8 @@ import typing as t
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, program_errors, run_program
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.pool_users import is_busy
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import is_busy
 
 _SECONDS = 60
 _SYSFS = "/sys/class/block"

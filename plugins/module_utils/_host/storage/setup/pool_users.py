@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import posixpath
 import typing as t
@@ -20,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import VolumeUser
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import is_busy
 
 # Directories in which only the pool has its volumes; devices of other pools are in /dev/disk/by-path as well.
 _OWN_DIRECTORY = ("dir", "fs", "netfs", "vstorage", "logical", "zfs")
@@ -106,12 +106,3 @@ def _files_of(conn: VirConnect, root: etree._Element) -> list[str]:
 def _busy(paths: t.Iterable[str]) -> list[str]:
     """Devices that this host has mounted, or made something of."""
     return sorted(path for path in paths if is_busy(path))
-
-
-def is_busy(path: str) -> bool:
-    """Whether the kernel has a device, or a part of it, in use: mounted, as swap, in LVM or RAID. open(2), O_EXCL."""
-    try:
-        os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK | os.O_CLOEXEC))
-    except OSError as exc:
-        return exc.errno == errno.EBUSY
-    return False

@@ -111,3 +111,24 @@ def test_settings_and_volumes_of_this_host(conn: t.Any, tmp_path: Path, monkeypa
     assert users(conn, "volume", str(volume)) == SecretUsers()
     volume.touch()
     assert users(conn, "volume", str(volume)).users == (f"the volume {volume}, which cannot be opened without it",)
+
+
+def test_a_volume_of_a_pool_that_is_off_may_be_there(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a server's export that is not mounted now: without its key, all that is in the volume is lost."""
+    pool = conn.storagePoolDefineXML(
+        "<pool type='dir'><name>nfs</name><target><path>/srv/nfs</path></target></pool>", 0
+    )
+    words = "storage pool nfs is not active, so that it is not known whether the volume /srv/nfs/a.luks is there"
+    for local in (False, True):
+        monkeypatch.setattr(secret_users, "is_local", lambda _uri, local=local: local)
+        assert users(conn, "volume", "/srv/nfs/a.luks") == SecretUsers(unknown=(words,))
+    assert users(conn, "volume", "/srv/nfs2/a.luks") == users(conn, "tls", "/srv/nfs/a.luks") == SecretUsers()
+    pool.create()
+    assert users(conn, "volume", "/srv/nfs/a.luks") == SecretUsers()
+
+
+def test_a_volume_of_another_host(conn: t.Any) -> None:
+    pool = conn.storagePoolCreateXML("<pool type='dir'><name>a</name><target><path>/srv/a</path></target></pool>", 0)
+    assert users(conn, "volume", "/srv/a/b") == SecretUsers()
+    pool.createXML("<volume><name>b</name><capacity>1</capacity></volume>", 0)
+    assert users(conn, "volume", "/srv/a/b").users == ("the volume /srv/a/b, which cannot be opened without it",)

@@ -9,6 +9,7 @@ import dataclasses
 import os
 import shutil
 import subprocess
+import types
 import typing as t
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes i
     create_empty,
     create_overlay,
     delete_volume,
+    grow_running_disk,
     grow_volume,
     new_volume_element,
     space_request,
@@ -347,3 +349,27 @@ def test_what_a_cluster_has_that_cannot_be_looked_at_is_not_this_runs(
     monkeypatch.setattr(pool_refresh.time, "sleep", lambda _seconds: None)
     with pytest.raises(VolumeExistsError, match="whether somebody else has created it meanwhile cannot be seen"):
         create_empty(dataclasses.replace(ceph, handle=Gone()), "web1-system", size_bytes=MIB, image_format="raw")
+
+
+def told(kind: str, have_bytes: int, wanted_bytes: int) -> list[tuple[str, int]]:
+    calls: list[tuple[str, int]] = []
+    handle = types.SimpleNamespace(
+        blockInfo=lambda _target: [have_bytes, 0, 0],
+        blockResize=lambda target, size, _flags: calls.append((target, size)),
+    )
+    pool: t.Any = types.SimpleNamespace(type=kind)
+    pool.same_size = types.MethodType(Pool.same_size, pool)
+    grow_running_disk(handle, "vda", pool, wanted_bytes, "cannot grow disk vda of machine a")
+    return calls
+
+
+@pytest.mark.parametrize(("kind", "have"), [("dir", 8 * MIB), ("dir", 16 * MIB), ("logical", 20 * MIB)])
+def test_a_larger_one_and_one_that_is_as_large_already(kind: str, have: int) -> None:
+    """LVM has rounded the device up, and QEMU has yet to look at it."""
+    assert told(kind, have, 16 * MIB) == [("vda", 16 * MIB)]
+
+
+@pytest.mark.parametrize("kind", ["dir", "logical"])
+def test_one_that_somebody_has_made_larger_meanwhile_keeps_its_end(kind: str) -> None:
+    with pytest.raises(ConflictError, match=r"^cannot grow disk vda of machine a: it has 1.0G, and is never shrunk"):
+        told(kind, 1024 * MIB, 16 * MIB)

@@ -378,3 +378,30 @@ def test_what_goes_in_the_same_task_is_in_nobodys_way(conn: t.Any) -> None:
     view = look(conn, route("192.0.2.0/24", "virbr-lab"), interfaces=["virbr-lab"])
     read_spec(view, GivenOptions.of({"name": "lab", "state": "absent"}, ""))
     assert plan(view, **{**LAB, "name": "lab2"}).steps
+
+
+@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize("active", [True, False])
+def test_a_port_group_that_a_nic_names_stays(conn: t.Any, runs: bool, active: bool) -> None:
+    """libvirt plugs a nic in as if it named none when it does not find it: without its VLAN."""
+    groups = [{"name": "dmz"}, {"name": "lan"}]
+    run(plan(conn, name="lab", mode="isolated", portgroups=groups).steps)
+    late = plan(conn, name="lab", portgroups=[{"name": "lan"}])
+    nic = "<interface type='network'><source network='lab' portgroup='dmz'/></interface>"
+    domain = conn.defineXML(
+        "<domain type='test'><name>web2</name><memory>1024</memory><os><type>hvm</type></os>"
+        f"<devices>{nic}</devices></domain>"
+    )
+    if runs:
+        domain.create()
+    elif not active:
+        conn.networkLookupByName("lab").destroy()
+    said = {"name": "lab", "state": "active" if active or runs else "inactive"}
+    error = "portgroups: port group dmz of network lab is not removed: machine web2 has a nic in it"
+    with pytest.raises(ConflictError) as caught:
+        plan(conn, **said, portgroups=[{"name": "lan"}])
+    assert str(caught.value).startswith(error)
+    with pytest.raises(ConflictError, match="port group dmz of network lab is not removed"):
+        run(late.steps)
+    assert plan(conn, **said, portgroups=[{"name": "dmz"}]).steps
+    assert [row["name"] for row in current(look(conn), "lab")["portgroups"]] == ["dmz", "lan"]

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import read_pool
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools import plan, steps
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools.existing import shown
@@ -502,6 +502,24 @@ def test_a_directory_gets_its_mode_at_the_start_and_later(conn: t.Any, here: Non
     assert actions(conn, {"name": "a"}) == []
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_directory_that_is_there_keeps_the_mode_that_it_has(
+    conn: t.Any, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """libvirt would give the directory of a pool of type netfs its own default, mounted as it may be."""
+    path = tmp_path / "pool"
+    if there:
+        path.mkdir(mode=0o770)
+    built: list[str] = []
+    real = type(conn.storagePoolLookupByName("default-pool")).build
+    monkeypatch.setattr(
+        libvirt.virStoragePool, "build", lambda pool, flags: built.append(pool.name()) or real(pool, flags)
+    )
+    monkeypatch.setattr(steps, "set_permissions", lambda _path, _wanted: None)
+    assert any("start storage pool nfs" in each for each in actions(conn, {**NFS, "path": str(path)}))
+    assert built == ([] if there else ["nfs"])
+
+
 @pytest.mark.parametrize("used", [False, True])
 def test_a_directory_that_was_made_goes_with_the_pool_unless_something_is_in_it(
     conn: t.Any, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: bool
@@ -522,18 +540,18 @@ def test_a_directory_that_was_made_goes_with_the_pool_unless_something_is_in_it(
     assert path.exists() is used
 
 
-def test_a_directory_that_was_there_stays(
+def test_a_directory_that_was_there_stays_as_it_was(
     conn: t.Any, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_pool: t.Any, name: str) -> None:
         raise ConflictError(f"{name} cannot be read")
 
     path = tmp_path / "pool"
-    path.mkdir()
+    path.mkdir(mode=0o755)
     monkeypatch.setattr(steps, "refresh_pool", fail)
-    (result,) = done(conn, {"name": "a", "path": str(path)})
+    (result,) = done(conn, {"name": "a", "path": str(path), "mode": "0700"})
     assert result.error is not None
-    assert path.exists()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
 
 
 def test_nothing_is_mounted_over_files(conn: t.Any, here: None, tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ import typing as t
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import run_plans
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
@@ -190,6 +192,22 @@ def test_a_new_nic_with_the_address_of_another_one(host: Host) -> None:
 
 
 @pytest.mark.parametrize("there", [False, True])
+def test_a_port_group_that_the_network_has_not(host: Host, there: bool) -> None:
+    """libvirt takes it for none, and the nic would be in no VLAN."""
+    host.conn.networkCreateXML(
+        "<network><name>n1</name><bridge name='vb1'/><portgroup name='dmz'/><portgroup name='lan'/></network>"
+    )
+    nic = {"name": "eth0", "network": "n1", "mac": "52:54:00:00:00:01", "portgroup": "dmz"}
+    if there:
+        host.make(one("a", nics=[nic]))
+    with pytest.raises(NotFoundError) as caught:
+        host.plan(one("a", nics=[{**nic, "portgroup": "dzm"}]))
+    assert str(caught.value).startswith("machines[0].nics[0].portgroup: network n1 has no port group 'dzm'")
+    assert "dmz" in str(caught.value.hint)
+    assert host.plan(one("a", nics=[{**nic, "portgroup": "lan"}]))[0].steps
+
+
+@pytest.mark.parametrize("there", [False, True])
 def test_two_machines_of_a_task_with_one_address(host: Host, there: bool) -> None:
     host.conn.networkCreateXML("<network><name>n1</name><bridge name='vb1'/></network>")
     if there:
@@ -206,3 +224,70 @@ def test_a_disk_beside_one_of_the_tasks_own_xml(host: Host) -> None:
     host.make(one("a", {"size": 1}, {"size": 1}, xml=xml))
     targets = parse_xml(host.conn.lookupByName("a").XMLDesc(2)).iterfind("devices/disk/target")
     assert sorted(target.get("dev", "") for target in targets) == ["vda", "vdb", "vdc"]
+
+
+def killed_after_the_definition(host: Host, spec: dict[str, t.Any]) -> None:
+    """A run that is killed before it comes to the running machine."""
+    host.plan(spec)[0].steps[0].apply()
+
+
+def test_a_nic_that_a_killed_run_left_in_the_running_machine(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.conn.networkCreateXML("<network><name>n1</name><bridge name='vb1'/></network>")
+    nics = [{"name": name, "network": "n1"} for name in ("eth0", "eth1")]
+    host.make(one("a", nics=nics, start=True))
+    guest = Guest(host, monkeypatch)
+    for index, nic in enumerate(guest.devices.iterfind("interface")):
+        need(nic, "target").set("dev", f"vnet{index}")
+    absent = one("a", nics=[{"name": "eth1", "state": "absent"}])
+    killed_after_the_definition(host, absent)
+    assert host.conn.lookupByName("a").XMLDesc(2).count("<interface") == 1
+    host.make(absent)
+    assert guest.calls == ["detach vnet1"]
+    assert not host.plan(absent)[0].steps
+    assert "eth1" not in host.conn.lookupByName("a").XMLDesc(2)
+
+
+def test_a_disk_that_a_killed_run_left_in_the_running_machine(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.make(one("a", {"size": 1}, {"size": 1}, start=True))
+    guest = Guest(host, monkeypatch)
+    absent = {"name": "a", "disks": [{"name": "e", "state": "absent"}]}
+    killed_after_the_definition(host, absent)
+    assert host.files("a") == ["a-d.qcow2"]
+    host.make(absent)
+    assert guest.calls == ["detach vdb"]
+    assert not host.plan(absent)[0].steps
+    # Its volume is there, and no longer the machine's own.
+    assert "a-e.qcow2" in host.conn.storagePoolLookupByName("default").listVolumes()
+    assert "a-e.qcow2" not in host.conn.lookupByName("a").XMLDesc(2)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_disk_of_somebody_elses_in_its_place_stays(host: Host, monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+    host.make(one("a", {"size": 1}, {"size": 1} if own else {"source": "x.qcow2"}, start=True))
+    guest = Guest(host, monkeypatch)
+    absent = {"name": "a", "disks": [{"name": "e", "state": "absent"}]}
+    killed_after_the_definition(host, absent)
+    guest.devices.remove(need(guest.devices, "disk/target[@dev='vdb']/.."))
+    guest.plug_in(FOREIGN)
+    todo = host.plan(absent)[0]
+    host.make(absent)
+    # What was not made for the machine nobody can tell from another one: it is there until the next boot.
+    assert (guest.calls, list(todo.pending)) == ([], [] if own else ["disks.e"])
+
+
+def test_a_disk_that_is_defined_alone_grows_before_it_is_plugged_in(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.make(one("a", {"size": 1}, start=True))
+    guest = Guest(host, monkeypatch)
+    # The record of the new disk, its volume and the definition.
+    for step in host.plan(one("a", {"size": 1}, {"size": 1}))[0].steps[:3]:
+        step.apply()
+    assert (host.files("a"), guest.files.keys()) == (["a-d.qcow2", "a-e.qcow2"], {"vda"})
+    grown: list[str] = []
+    monkeypatch.setattr(
+        volumes, "grow_volume", lambda _pool, name, size, **_format: grown.append(f"{name} {size >> 20} {guest.calls}")
+    )
+    host.make(one("a", {"size": 1}, {"size": 2}))
+    assert grown == ["a-e.qcow2 2 []"]
+    assert guest.calls == ["attach vdb"]

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img i
 
 
 @pytest.fixture
-def resized(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int, int]]:
-    """What a machine that runs was told, which the test driver cannot do."""
+def resized(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int, int]]:
+    """What a machine that runs with volume a was told, which the test driver cannot do."""
     told: list[tuple[str, str, int, int]] = []
 
     def block_resize(domain: t.Any, target: str, size: int, flags: int = 0) -> int:
@@ -34,6 +34,7 @@ def resized(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int, int]]:
         return 0
 
     monkeypatch.setattr(libvirt.virDomain, "blockResize", block_resize)
+    monkeypatch.setattr(libvirt.virDomain, "blockInfo", lambda *_args: [host.info("a")[1], 0, 0])
     return told
 
 
@@ -233,6 +234,29 @@ def test_it_is_looked_at_again(host: VolumeHost, resized: list[t.Any], monkeypat
     assert host.run(name="a", size=16)["volumes"][0]["changed"] is True
     assert [each[0] for each in resized] == ["other"]
     assert host.info("a") == ("qcow2", 8 * MIB)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_what_another_run_has_grown_more_is_not_made_smaller(
+    host: VolumeHost, resized: list[t.Any], monkeypatch: pytest.MonkeyPatch, runs: bool
+) -> None:
+    """QEMU cuts off the end of a disk that it is given a smaller size for, with what the guest has put there."""
+    host.run(name="a", size=8)
+    guest = host.purge.guest("other", disk(host.pool / "a"))
+    if runs:
+        guest.create()
+    real = growth.growth_step
+
+    def late(*args: t.Any, **settings: t.Any) -> t.Any:
+        step = real(*args, **settings)
+        subprocess.run(["qemu-img", "resize", "-q", "-f", "qcow2", str(host.pool / "a"), "32M"], check=True)
+        return step
+
+    monkeypatch.setattr(present, "growth_step", late)
+    answer = host.run(name="a", size=16)
+    assert (answer["failed"], answer["changed"], resized) == (True, False, [])
+    assert "has 32.0M, and is never shrunk" in answer["msg"]
+    assert answer["volumes"][0]["size_bytes"] == 32 * MIB
 
 
 @pytest.mark.parametrize("runs_here", [True, False])
