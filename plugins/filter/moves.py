@@ -185,12 +185,8 @@ _value:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import (
-    any_mapping,
-    inside,
-    read_mapping,
-)
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import any_mapping, read_mapping
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet

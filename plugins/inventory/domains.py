@@ -237,7 +237,6 @@ cache_connection: ~/.cache/brine-virt
 cache_timeout: 60
 """
 
-import contextlib
 import os
 import typing as t
 
@@ -267,6 +266,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
     HypervisorEntry,
     InventoryHypervisor,
     answers_suffix,
+    are_of,
     ask_hypervisors,
     of_now,
     read_entries,
@@ -378,7 +378,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 cached = list(self._cache[key])
             except KeyError:
                 cached = []  # nothing there, or too old
-            if cached and self._is_of(cached, entries):
+            if cached and are_of(cached, entries, lambda entry: self._hypervisor(entry).uri):
                 return cached, False
         answers = self._ask(entries)
         if use_cache:
@@ -386,17 +386,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 answers = with_last_answers(answers, self._last_answers(key))
             self._cache[key] = answers
         return answers, True
-
-    def _is_of(self, answers: list[dict[str, t.Any]], entries: list[HypervisorEntry]) -> bool:
-        """Whether answers are those of these hypervisors: with other inventories beside it, a file may name others."""
-        uris = {answer["hypervisor"]: answer["uri"] for answer in answers}
-        if set(uris) != {entry.name for entry in entries}:
-            return False
-        for entry in entries:
-            with contextlib.suppress(VirtError):  # it was not asked then either, or is listed as it was
-                if uris[entry.name] not in (None, self._hypervisor(entry).uri):
-                    return False
-        return True
 
     def _last_answers(self, key: str) -> list[dict[str, t.Any]]:
         """What the cache has, however old it is."""

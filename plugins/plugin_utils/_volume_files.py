@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mistakes, inside
 from ansible_collections.brine.virt.plugins.module_utils._host.images.source_file import (
     NEEDED_FILES,
     ONLY_ASKED,
@@ -22,7 +22,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.source_fil
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import parse_checksum
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 
 Options = Mapping[str, t.Any]
 

@@ -46,6 +46,11 @@ class VirtError(Exception):
         return visible(f"{text}. {self.hint}" if self.hint else text)
 
 
+def inside(where: str, key: str) -> str:
+    """The place of a key inside a place; the outermost place has no name."""
+    return f"{where}.{key}" if where else key
+
+
 class InputError(VirtError):
     """The spec itself is wrong: unknown key, wrong type, impossible value."""
 

@@ -22,7 +22,7 @@ except ImportError:
 
 __all__ = [
     *("BYTES_PER_UNIT", "KIB", "LXML_IMPORT_ERROR", "MAX_XML_BYTES", "MIB"),
-    *("attribute", "etree", "parse_xml", "read_description", "size_kib_in_xml"),
+    *("attribute", "etree", "need", "parse_xml", "read_description", "size_kib_in_xml"),
 ]
 
 KIB = 1024
@@ -64,6 +64,15 @@ def attribute(parent: etree._Element, path: str, name: str) -> str | None:
     """An attribute of the first element at a path; None where the element or the attribute is missing."""
     element = parent.find(path)
     return None if element is None else element.get(name)
+
+
+def need(parent: etree._Element, path: str) -> etree._Element:
+    """The element at a path, which libvirt's XML always has. Raises HostError, for a person who knows libvirt, where it
+    is missing."""
+    found = parent.find(path)
+    if found is None:
+        raise HostError(f"libvirt's XML has a <{parent.tag}> without <{path}>")
+    return found
 
 
 def read_description(what: str, text: str | bytes) -> etree._Element:

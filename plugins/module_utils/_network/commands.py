@@ -9,6 +9,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.commands import r
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 
 _TIMEOUT_SECONDS = 30
+# For a shell: whether the interface $1 is a port of the bridge, or of the bond, $2.
+IS_PORT = 'ip -oneline link show dev "$1" | grep -qF " master $2 "'
 
 
 def run(*command: str) -> str:

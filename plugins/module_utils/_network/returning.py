@@ -9,6 +9,7 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.brine.virt.plugins.module_utils._network.commands import IS_PORT
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network, Route
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Check, Command
 
@@ -18,7 +19,6 @@ _STATIC_SECONDS, _DYNAMIC_SECONDS = 20, 60
 _FOR_GOOD = ("boot", "static")
 _HAS_ADDRESS = 'ip -oneline address show dev "$1" | grep -qF " $2 "'
 _HAS_ROUTE = '[ -n "$(ip "$@")" ]'
-_IS_PORT = 'ip -oneline link show dev "$1" | grep -qF " master $2 "'
 _IS_GONE = '! ip link show dev "$1"'
 
 
@@ -60,7 +60,7 @@ def returning(network: Network, links: Iterable[Link], *, bridge: str = "", port
         ),
         back=(
             *(
-                (Check(("sh", "-c", _IS_PORT, "sh", port, bridge), f"{port} is no port of {bridge}"),)
+                (Check(("sh", "-c", IS_PORT, "sh", port, bridge), f"{port} is no port of {bridge}"),)
                 if was_port
                 else ()
             ),

@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     Mistakes,
     VirtError,
     as_virt_error,
+    inside,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
@@ -25,7 +26,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.as_text import d
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, read_values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, places_of
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import (
     DirectoryAsPoolError,

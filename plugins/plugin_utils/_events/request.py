@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, inside
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
@@ -59,7 +59,7 @@ def _hypervisors(value: t.Any, where: str) -> dict[str, str | None]:
     mistakes = Mistakes()
     read: dict[str, str | None] = {}
     for name, uri in value.items():
-        place = validators.inside(where, validators.written(name))
+        place = inside(where, validators.written(name))
         with mistakes.noted():
             text = None if uri is None else validators.line(uri, place)
             if text is not None and ":" not in text:

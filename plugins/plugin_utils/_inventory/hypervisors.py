@@ -254,6 +254,23 @@ def answers_suffix(facts: Collection[str]) -> str:
     return "" if set(facts) == set(FACTS) else "_" + "_".join(fact for fact in FACTS if fact in facts)
 
 
+def are_of(
+    answers: Sequence[Mapping[str, t.Any]],
+    entries: Sequence[HypervisorEntry],
+    uri_of: t.Callable[[HypervisorEntry], str],
+) -> bool:
+    """Whether answers are those of these hypervisors: with other inventories beside it, a file may name others.
+    uri_of: raises VirtError for one whose URI is unknown."""
+    uris = {answer["hypervisor"]: answer["uri"] for answer in answers}
+    if set(uris) != {entry.name for entry in entries}:
+        return False
+    for entry in entries:
+        with contextlib.suppress(VirtError):  # it was not asked then either, or is listed as it was
+            if uris[entry.name] not in (None, uri_of(entry)):
+                return False
+    return True
+
+
 def with_last_answers(
     answers: Sequence[dict[str, t.Any]], last: Sequence[Mapping[str, t.Any]]
 ) -> list[dict[str, t.Any]]:

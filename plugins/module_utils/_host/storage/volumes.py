@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     single_line,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree, need
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
@@ -39,7 +39,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_fa
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 
 # A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
 _DELETE_WAIT_SECONDS = 60

@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import (
     KIB,
     attribute,
     etree,
+    need,
     parse_xml,
     size_kib_in_xml,
 )
@@ -45,7 +46,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.mac
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import Placed, disk_targets
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import GuestPlatform, domain_xml
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 
 # Without these, the profile called default would bring devices of its own.
 _NO_PROFILES = {"disk_profile": "none", "nic_profile": "none"}

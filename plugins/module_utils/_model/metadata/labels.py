@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 
 _LABEL = validators.pattern(
@@ -32,7 +32,7 @@ def read_wanted_labels(value: t.Any, where: str) -> tuple[str, ...]:
         if _is_no(item):
             raise InputError(
                 "a machine can only ask for labels that its hypervisor has",
-                where=validators.inside(where, validators.written(key)),
+                where=inside(where, validators.written(key)),
                 hint="Leave it out, or give the other hypervisors a label to ask for",
             )
     return read_labels(value, where)
@@ -44,7 +44,7 @@ def _is_no(item: t.Any) -> bool:
 
 def _pair(key: t.Any, item: t.Any, where: str) -> str:
     word = validators.written(key)
-    text = word if item is True else f"{word}={validators.text(item, validators.inside(where, word))}"
+    text = word if item is True else f"{word}={validators.text(item, inside(where, word))}"
     return str(_LABEL(text, where))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.labels import read_wanted_labels
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import can_be_noted
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import NO_MEDIUM, Disk
@@ -100,7 +100,7 @@ def read_variables(value: t.Any, where: str) -> dict[str, t.Any]:
         if not can_be_noted({key: variable}):
             raise InputError(
                 "this variable cannot be stored in the machine's metadata",
-                where=validators.inside(where, key),
+                where=inside(where, key),
                 hint="Leave out .inf and .nan, keys that begin with __ansible_, and more than 50 levels",
             )
     return variables

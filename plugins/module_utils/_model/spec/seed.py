@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed_parts import (
@@ -95,9 +95,7 @@ def plain_data(value: t.Any, where: str) -> t.Any:
     """Data as JSON can carry it; a date, which YAML makes of 2030-01-31, becomes its text again."""
     if isinstance(value, Mapping):
         return {
-            validators.text(validators.written(key), where): plain_data(
-                item, validators.inside(where, validators.written(key))
-            )
+            validators.text(validators.written(key), where): plain_data(item, inside(where, validators.written(key)))
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
@@ -133,7 +131,7 @@ def _network(value: t.Any, where: str) -> dict[str, t.Any]:
     """A network configuration of the user's own; the key ``network`` around it, as in cloud.cfg.d, may be there."""
     network: dict[str, t.Any] = plain_data(validators.any_mapping(value, where), where)
     if set(network) == {"network"} and isinstance(network["network"], dict):
-        network, where = network["network"], validators.inside(where, "network")
+        network, where = network["network"], inside(where, "network")
     if network.get("version") not in (1, 2):
         raise InputError(
             "the network configuration has no version that cloud-init knows", where=where, hint="Set version: 2"
@@ -185,7 +183,7 @@ def make_seed(
     spec = {**(defaults or {}), **given}
 
     def place(key: str) -> str:
-        return validators.inside(where if key in given else common, key)
+        return inside(where if key in given else common, key)
 
     if "hostname" not in spec:
         spec["hostname"] = spec["fqdn"].split(".")[0] if "fqdn" in spec else hostname_of(machine_name)

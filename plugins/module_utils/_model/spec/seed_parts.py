@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 
 # What useradd of Debian, of Fedora and RHEL, and of SUSE has in common, and the length that utmp has room for.
@@ -145,7 +145,7 @@ def read_file(value: t.Any, where: str) -> SeedFile:
     try:
         base64.b64decode(content, validate=True)
     except (binascii.Error, ValueError) as exc:
-        raise InputError("the content is not base64", where=validators.inside(where, "content")) from exc
+        raise InputError("the content is not base64", where=inside(where, "content")) from exc
     return replace(file, content=content)
 
 

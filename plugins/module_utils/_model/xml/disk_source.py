@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, need
 
 FILE, BLOCK, NETWORK = "file", "block", "network"
 _PATH_ATTRIBUTE = {FILE: "file", BLOCK: "dev"}

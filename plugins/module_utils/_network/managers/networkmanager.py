@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._network.commands import is_active, run
+from ansible_collections.brine.virt.plugins.module_utils._network.commands import IS_PORT, is_active, run
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import kernel_commands
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.keyfile import (
     HEAD,
@@ -43,9 +43,7 @@ LASTING, TRIAL = "/etc/NetworkManager/system-connections", "/run/NetworkManager/
 _UNIT = "NetworkManager.service"
 _RELOAD: Command = ("nmcli", "connection", "reload")
 _UNMANAGED = "10"
-_UNLESS_PORT = (
-    'ip -oneline link show dev "$1" | grep -qF " master $2 " || nmcli --wait 30 connection up uuid "$3" ifname "$1"'
-)
+_UNLESS_PORT = f'{IS_PORT} || nmcli --wait 30 connection up uuid "$3" ifname "$1"'
 
 
 class NetworkManagerManager:

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, inside
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance, read_maintenance
@@ -48,15 +48,12 @@ _UUID = validators.pattern(
 
 
 def _pools_mib(value: t.Any, where: str) -> dict[str, int]:
-    return {
-        pool: _COUNT(size, validators.inside(where, pool))
-        for pool, size in validators.any_mapping(value, where).items()
-    }
+    return {pool: _COUNT(size, inside(where, pool)) for pool, size in validators.any_mapping(value, where).items()}
 
 
 def _machines(value: t.Any, where: str) -> dict[str, str | None]:
     found = validators.any_mapping(value, where).items()
-    return {name: None if uuid is None else _UUID(uuid, validators.inside(where, name)) for name, uuid in found}
+    return {name: None if uuid is None else _UUID(uuid, inside(where, name)) for name, uuid in found}
 
 
 def read_decision(value: t.Any, where: str) -> PlacementDecision:

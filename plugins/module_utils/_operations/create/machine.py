@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, inside
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
@@ -33,7 +33,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     NicNote,
     SeedNote,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import order_of
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import disk_targets

@@ -15,7 +15,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, single_line
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside, single_line
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
@@ -143,7 +143,7 @@ def read_used_elsewhere(value: t.Any, where: str) -> AskElsewhere | None:
     }
     answers: dict[str, str | dict[tuple[str, str], dict[str, t.Any]]] = {}
     for host, answer in validators.any_mapping(value, where).items():
-        place = validators.inside(where, host)
+        place = inside(where, host)
         if not isinstance(answer, (str, Mapping)):
             raise InputError(
                 f"{answer!r} is neither a result of virt_usage_info nor a sentence that says why there is none",

@@ -12,8 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    UnsupportedError,
+    VirtError,
+    inside,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
@@ -23,12 +28,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph impo
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, require_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ImageNote, SeedNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import drop_boot_orders
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import RUNNING, STOPPED
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import order_of
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import (
     autostart_step,
     needs_schema,

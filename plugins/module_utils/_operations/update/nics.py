@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import changes_bridge_vlans
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_nic, plain
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import nic_source
@@ -30,7 +30,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import 
     Nic,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_nic
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import json
 import typing as t
-import uuid
 
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -33,7 +32,10 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machines im
     run_plans,
 )
 from ansible_collections.brine.virt.plugins.modules import virt_init
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import recorded
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import (
+    recorded,
+    recorded_for_test_driver,
+)
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.schema_machines import SchemaMachines
 
 ALL = recorded()
@@ -67,17 +69,9 @@ def with_notes(domain: etree._Element) -> str:
 def foreign() -> t.Iterator[Hypervisor]:
     """A hypervisor of libvirt's test driver with all machines that virt-install made."""
     with open_connection("test:///default") as conn:
-        for number, domain in enumerate(ALL.values()):
-            domain.set("type", "test")
-            for path, text in (("name", NAMES[number]), ("uuid", str(uuid.UUID(int=number + 1)))):
-                found = domain.find(path)
-                assert found is not None
-                found.text = text
-            for devices in domain.findall("devices"):
-                for emulator in devices.findall("emulator"):
-                    devices.remove(emulator)
+        for text in recorded_for_test_driver():
             # Through libvirt once, so that every nic has an address.
-            handle = conn.defineXML(etree.tostring(domain, encoding="unicode"))
+            handle = conn.defineXML(text)
             conn.defineXML(with_notes(etree.fromstring(handle.XMLDesc())))
         yield Hypervisor(conn, image_pool="default-pool")
 

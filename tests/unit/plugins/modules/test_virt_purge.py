@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 import contextlib
-import types
 import typing as t
 from collections.abc import Iterator
 
 import pytest
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge import machines
 from ansible_collections.brine.virt.plugins.modules import virt_purge
+from ansible_collections.brine.virt.tests.unit.plugins.called_module import call_module
 
 
 @pytest.fixture
@@ -30,16 +29,7 @@ def conn(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
 
 
 def purge(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
-    validated = ArgumentSpecValidator(virt_purge.ARGUMENTS).validate(params)
-    assert not validated.error_messages
-    failures: list[dict[str, t.Any]] = []
-    module = types.SimpleNamespace(
-        params={"uri": "", **validated.validated_parameters},
-        check_mode=check_mode,
-        fail_json=lambda **result: failures.append(result),
-    )
-    answer = virt_purge.work(t.cast("t.Any", module))
-    return failures[0] if failures else answer
+    return call_module(virt_purge, check_mode, params)
 
 
 def test_the_difference_is_what_goes(conn: t.Any) -> None:

@@ -9,10 +9,9 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import (
     Rule,
-    inside,
     unknown_option,
     written,
 )

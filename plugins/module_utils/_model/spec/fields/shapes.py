@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
@@ -217,7 +217,7 @@ class NamedListField:
             clean_name = name if name in there else self.name_rule(name, where)
             known = there.get(clean_name)
             rule = partial(check_table, table=self.table, required=self.required, have=known)
-            clean[clean_name] = check_against(rule, row or {}, validators.inside(where, str(name)), known)
+            clean[clean_name] = check_against(rule, row or {}, inside(where, str(name)), known)
         return clean
 
     def write(self, parent: etree._Element, value: Mapping[t.Any, Mapping[str, t.Any]]) -> None:

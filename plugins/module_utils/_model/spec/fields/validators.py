@@ -11,7 +11,7 @@ import re
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, inside, one_of_these
 
 # A rule takes the value and its place, and gives back the clean value or raises InputError.
 Rule = t.Callable[[t.Any, str], t.Any]
@@ -46,11 +46,6 @@ def unknown_option(key: t.Any, where: str, known: t.Iterable[str]) -> InputError
 def _misread(word: str) -> str:
     """A sentence about what else YAML reads as this word, for a hint to go on."""
     return f"YAML reads {_MISREAD[word]} as {word}. " if word in _MISREAD else ""
-
-
-def inside(where: str, key: str) -> str:
-    """The place of a key inside a place; the outermost place has no name."""
-    return f"{where}.{key}" if where else key
 
 
 def read_mapping(

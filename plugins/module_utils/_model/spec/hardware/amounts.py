@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import GroupField, ListField
@@ -55,7 +55,7 @@ class _Memory(GroupField):
             return {"maximum": size, "current": size}
         values = super().check({_SALT_MEMORY.get(str(k), k): v for k, v in value.items()}, where, have)
         if "slots" in values and "max" not in values:
-            raise InputError("slots needs max", where=validators.inside(where, "slots"))
+            raise InputError("slots needs max", where=inside(where, "slots"))
         if "max" in values:
             values.setdefault("slots", _DEFAULT_SLOTS)
         return _with_both(values, where)
@@ -105,7 +105,7 @@ def _with_both(values: Values, where: str) -> Values:
     if values["current"] > values["maximum"]:
         raise InputError(
             f"{values['current']} is more than the maximum of {values['maximum']}",
-            where=validators.inside(where, "current"),
+            where=inside(where, "current"),
         )
     return values
 

@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
@@ -62,7 +62,7 @@ class _Cpu(GroupField):
             if mode != "custom":
                 raise InputError(
                     f"mode {mode} takes no model",
-                    where=validators.inside(where, "model"),
+                    where=inside(where, "model"),
                     hint="Give only one of the two",
                 )
         return values
@@ -104,7 +104,7 @@ class _NumaMemory(GroupField):
         if values.get("placement") != "auto" and "nodeset" not in values:
             raise InputError("nodeset is missing", where=where, hint="Name the nodes, or set placement: auto")
         if values.get("placement") == "auto" and "nodeset" in values:
-            raise InputError("placement auto takes no nodeset", where=validators.inside(where, "nodeset"))
+            raise InputError("placement auto takes no nodeset", where=inside(where, "nodeset"))
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
@@ -140,11 +140,11 @@ class _Cells(ListField):
             number = row.get("id", index)
             if number >= len(rows) or number in ids:
                 words = f"the id {number} is not free" if number in ids else f"{number} is too high"
-                raise InputError(words, where=validators.inside(place, "id"), hint=known)
+                raise InputError(words, where=inside(place, "id"), hint=known)
             ids.add(number)
             for other in row.get("distances", ()):
                 if int(other) >= len(rows):
-                    there = validators.inside(place, "distances")
+                    there = inside(place, "distances")
                     raise InputError(f"there is no cell {other}", where=there, hint=known)
         return rows
 

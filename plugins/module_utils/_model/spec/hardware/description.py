@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
@@ -43,17 +43,17 @@ class _Clock(GroupField):
             value = {"offset": value}
         if isinstance(value, Mapping) and "utc" in value:
             # Salt's word.
-            utc = validators.yes_or_no(value["utc"], validators.inside(where, "utc"))
+            utc = validators.yes_or_no(value["utc"], inside(where, "utc"))
             value = {**{k: v for k, v in value.items() if k != "utc"}, "offset": "utc" if utc else "localtime"}
         values = super().check(value, where, have)
         if "timezone" in values:
             values["offset"] = "timezone"
         if values.get("offset") == "timezone" and "adjustment" in values:
-            raise InputError("a time zone has no adjustment", where=validators.inside(where, "adjustment"))
+            raise InputError("a time zone has no adjustment", where=inside(where, "adjustment"))
         if values.get("offset") == "variable" and values.get("adjustment") == "reset":
             raise InputError(
                 "a variable clock has a number of seconds",
-                where=validators.inside(where, "adjustment"),
+                where=inside(where, "adjustment"),
                 hint="reset is for utc and localtime",
             )
         return values

@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
@@ -84,15 +84,15 @@ class _Graphics(DeviceField):
             if values["type"] != "spice" and key in values:
                 raise InputError(
                     f"{values['type']} has no {key} of its own",
-                    where=validators.inside(where, key),
+                    where=inside(where, key),
                     hint="TLS for VNC is a setting of the whole hypervisor: vnc_tls in /etc/libvirt/qemu.conf",
                 )
         if values["type"] == "spice" and "websocket" in values:
-            raise InputError("spice has no websocket of its own", where=validators.inside(where, "websocket"))
+            raise InputError("spice has no websocket of its own", where=inside(where, "websocket"))
         if len(values.get("password", "")) > 8 and values["type"] == "vnc":
             raise InputError(
                 "the password is too long",
-                where=validators.inside(where, "password"),
+                where=inside(where, "password"),
                 hint="VNC uses at most 8 characters",
             )
         return values
@@ -117,7 +117,7 @@ class _Rng(DeviceField):
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values | bool:
         values = super().check(value, where, have)
         if isinstance(values, dict) and "period" in values and "bytes" not in values:
-            raise InputError("period needs bytes", where=validators.inside(where, "period"))
+            raise InputError("period needs bytes", where=inside(where, "period"))
         return values
 
 

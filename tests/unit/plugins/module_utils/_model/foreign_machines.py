@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+import uuid
 from pathlib import Path
 
 from lxml import etree
@@ -35,6 +36,20 @@ def recorded() -> dict[str, etree._Element]:
     """The machines that virt-install made (fixtures/record_virt_install.py), each by its arguments."""
     root = etree.parse(str(RECORDED)).getroot()
     return {machine.get("arguments", ""): etree.fromstring(etree.tostring(machine[0])) for machine in root}
+
+
+def recorded_for_test_driver() -> t.Iterator[str]:
+    """The same machines in the same order as libvirt's test driver accepts them, called m0, m1 and so on."""
+    for number, domain in enumerate(recorded().values()):
+        domain.set("type", "test")
+        for path, text in (("name", f"m{number}"), ("uuid", str(uuid.UUID(int=number + 1)))):
+            found = domain.find(path)
+            assert found is not None
+            found.text = text
+        for devices in domain.findall("devices"):
+            for emulator in devices.findall("emulator"):
+                devices.remove(emulator)
+        yield etree.tostring(domain, encoding="unicode")
 
 
 def parts(domain: etree._Element) -> t.Iterator[tuple[etree._Element, Table]]:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import types
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.spec import NETWORK_WORDS
 from ansible_collections.brine.virt.plugins.modules import virt_network
+from ansible_collections.brine.virt.tests.unit.plugins.called_module import call_module
 
 LAB: dict[str, t.Any] = {"name": "lab", "mode": "nat", "bridge": "virbr-lab", "addresses": ["192.0.2.1/24"]}
 
@@ -36,16 +35,7 @@ def conn(node_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def call(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
-    validated = ArgumentSpecValidator(virt_network.ARGUMENTS).validate(params)
-    assert not validated.error_messages
-    failures: list[dict[str, t.Any]] = []
-    module = types.SimpleNamespace(
-        params={"uri": "test:///x", **validated.validated_parameters},
-        check_mode=check_mode,
-        fail_json=lambda **result: failures.append(result),
-    )
-    answer = virt_network.work(t.cast("t.Any", module))
-    return failures[0] if failures else answer
+    return call_module(virt_network, check_mode, params, uri="test:///x")
 
 
 def test_the_module_takes_and_describes_every_option_of_a_network() -> None:

@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import contextlib
-import types
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
@@ -24,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.p
     read_pool,
 )
 from ansible_collections.brine.virt.plugins.modules import virt_pool
+from ansible_collections.brine.virt.tests.unit.plugins.called_module import call_module
 
 
 @pytest.fixture
@@ -35,16 +34,7 @@ def conn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
 
 
 def run(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
-    validated = ArgumentSpecValidator(virt_pool.ARGUMENTS).validate(params)
-    assert not validated.error_messages
-    failures: list[dict[str, t.Any]] = []
-    module = types.SimpleNamespace(
-        params={"uri": "", **validated.validated_parameters},
-        check_mode=check_mode,
-        fail_json=lambda **result: failures.append(result),
-    )
-    answer = virt_pool.work(t.cast("t.Any", module))
-    return failures[0] if failures else answer
+    return call_module(virt_pool, check_mode, params)
 
 
 def test_check_mode_says_what_the_run_does(conn: t.Any) -> None:

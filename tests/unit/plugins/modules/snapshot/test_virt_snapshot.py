@@ -8,14 +8,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import subprocess
-import types
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
@@ -28,6 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot im
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import view
 from ansible_collections.brine.virt.plugins.modules import virt_snapshot
+from ansible_collections.brine.virt.tests.unit.plugins.called_module import call_module
 
 
 @pytest.fixture
@@ -41,17 +40,7 @@ def conn(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
 
 
 def call(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
-    validated = ArgumentSpecValidator(virt_snapshot.ARGUMENTS).validate(params)
-    assert not validated.error_messages
-    failures: list[dict[str, t.Any]] = []
-    module = types.SimpleNamespace(
-        params={"uri": "", **validated.validated_parameters},
-        check_mode=check_mode,
-        fail_json=lambda **result: failures.append(result),
-        warn=lambda _text: None,
-    )
-    answer = virt_snapshot.work(t.cast("t.Any", module))
-    return failures[0] if failures else answer
+    return call_module(virt_snapshot, check_mode, params)
 
 
 def names(conn: t.Any, machine: str = "web1") -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import typing as t
-import uuid
 
 import pytest
 from lxml import etree
@@ -22,7 +21,10 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.expor
     KNOWN,
     KnownMachine,
 )
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import recorded
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import (
+    recorded,
+    recorded_for_test_driver,
+)
 from ansible_collections.brine.virt.tests.unit.plugins.modules.test_virt_init_existing import (
     must_change_nothing,
     plans,
@@ -37,16 +39,8 @@ NAMES = [f"m{number}" for number in range(len(ALL))]
 def conn() -> t.Iterator[t.Any]:
     """A hypervisor of libvirt's test driver with all machines that virt-install made."""
     with open_connection("test:///default") as conn:
-        for number, domain in enumerate(ALL.values()):
-            domain.set("type", "test")
-            for path, text in (("name", NAMES[number]), ("uuid", str(uuid.UUID(int=number + 1)))):
-                found = domain.find(path)
-                assert found is not None
-                found.text = text
-            for devices in domain.findall("devices"):
-                for emulator in devices.findall("emulator"):
-                    devices.remove(emulator)
-            conn.defineXML(etree.tostring(domain, encoding="unicode"))
+        for text in recorded_for_test_driver():
+            conn.defineXML(text)
         yield conn
 
 

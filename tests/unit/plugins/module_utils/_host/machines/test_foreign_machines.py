@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import typing as t
-import uuid
 
 import pytest
 from lxml import etree
@@ -16,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing 
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import (
     must_stay_as_it_is,
     recorded,
+    recorded_for_test_driver,
 )
 
 
@@ -23,16 +23,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.forei
 def conn() -> t.Iterator[t.Any]:
     """A hypervisor of libvirt's test driver that has them all."""
     with open_connection("test:///default") as conn:
-        for number, domain in enumerate(recorded().values()):
-            domain.set("type", "test")
-            for path, text in (("name", f"m{number}"), ("uuid", str(uuid.UUID(int=number + 1)))):
-                found = domain.find(path)
-                assert found is not None
-                found.text = text
-            for devices in domain.findall("devices"):
-                for emulator in devices.findall("emulator"):
-                    devices.remove(emulator)
-            conn.defineXML(etree.tostring(domain, encoding="unicode"))
+        for text in recorded_for_test_driver():
+            conn.defineXML(text)
         yield conn
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import libvirt
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import pending_of
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 
 # As QEMU shows them: live XML has ports, paths, aliases and an expanded CPU that the definition does not have.
 LIVE = """

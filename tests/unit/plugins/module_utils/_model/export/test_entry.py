@@ -13,6 +13,7 @@ import pytest
 from lxml import etree
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import need
 from ansible_collections.brine.virt.plugins.module_utils._model.export.devices import DiskOrigin
 from ansible_collections.brine.virt.plugins.module_utils._model.export.entry import (
     Export,
@@ -33,7 +34,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.network imp
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS, NIC_RULES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import GuestPlatform
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.export.known_machines import (
     KNOWN,
     KnownMachine,

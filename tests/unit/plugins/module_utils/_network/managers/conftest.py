@@ -44,3 +44,19 @@ def judge() -> t.Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture
+def netplan_accepts(judge: t.Callable[..., subprocess.CompletedProcess[str]]) -> t.Callable[..., None]:
+    """Has netplan make the files of its back-ends below a root, from the files of /etc/netplan there."""
+
+    def accepts(root: Path, files: t.Mapping[str, str]) -> None:
+        folder = root / "etc/netplan"
+        folder.mkdir(parents=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o600)
+        answer = judge("generate", "--root-dir", str(root))
+        assert (answer.returncode, answer.stderr) == (0, "")
+
+    return accepts

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import typing as t
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.managers impor
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, delete_link
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import SPECS, VLANS, wanted
 
-Judge = t.Callable[..., subprocess.CompletedProcess[str]]
+Accepts = t.Callable[[Path, t.Mapping[str, str]], None]
 MANAGER = netplan.NetplanManager()
 TEXT = "# by hand\nnetwork:\n  version: 2\n  ethernets:\n    eth0:\n      addresses: [192.0.2.10/24]\n"
 
@@ -75,18 +74,13 @@ def test_a_bridge_without_uplink_has_a_file_of_its_own(host: Path) -> None:
 
 @pytest.mark.parametrize("renderer", ["networkd", "NetworkManager"])
 def test_a_silent_dhcp_server_ends_no_bridge_of_networkmanager(
-    host: Path, judge: Judge, tmp_path: Path, renderer: str
+    host: Path, netplan_accepts: Accepts, tmp_path: Path, renderer: str
 ) -> None:
     (host / "etc/01-all.yaml").write_text(f"network: {{version: 2, renderer: {renderer}}}\n")
     (file,) = [one for one in MANAGER.make(wanted(dhcp4=True)).files if one.trial]
     assert ("dhcp-timeout" in str(file.text)) is (renderer == "NetworkManager")
-    root = tmp_path / "root/etc/netplan"
-    root.mkdir(parents=True)
-    for name, text in (("01-all.yaml", (host / "etc/01-all.yaml").read_text()), ("50-x.yaml", str(file.text))):
-        (root / name).write_text(text)
-        (root / name).chmod(0o600)
-    answer = judge("generate", "--root-dir", str(tmp_path / "root"))
-    assert (answer.returncode, answer.stderr) == (0, "")
+    everybody = (host / "etc/01-all.yaml").read_text()
+    netplan_accepts(tmp_path / "root", {"01-all.yaml": everybody, "50-x.yaml": str(file.text)})
     profile = tmp_path / "root/run/NetworkManager/system-connections/netplan-br0.nmconnection"
     if renderer == "NetworkManager":
         assert {"autoconnect-retries=0", "dhcp-timeout=2147483647"} <= set(profile.read_text().splitlines())

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import typing as t
 from pathlib import Path
 
@@ -25,19 +24,18 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.man
     wanted,
 )
 
-Judge = t.Callable[..., subprocess.CompletedProcess[str]]
+Accepts = t.Callable[[Path, t.Mapping[str, str]], None]
+ADDRESSING: dict[str, t.Any] = {
+    "addresses": ["192.0.2.10/24"],
+    "routes": [{"to": "0.0.0.0/0", "via": "192.0.2.1"}],
+    "nameservers": {"addresses": ["192.0.2.53"]},
+}
+HARDWARE: dict[str, t.Any] = {"match": {"macaddress": MAC}, "set-name": "eth0", "wakeonlan": True}
 STATIC: dict[str, t.Any] = {
     "network": {
         "version": 2,
         "ethernets": {
-            "eth0": {
-                "match": {"macaddress": MAC},
-                "set-name": "eth0",
-                "wakeonlan": True,
-                "addresses": ["192.0.2.10/24"],
-                "routes": [{"to": "0.0.0.0/0", "via": "192.0.2.1"}],
-                "nameservers": {"addresses": ["192.0.2.53"]},
-            },
+            "eth0": {**HARDWARE, **ADDRESSING},
             "eth1": {"dhcp4": True},
         },
     }
@@ -52,16 +50,11 @@ def make(words: dict[str, t.Any], document: dict[str, t.Any] | None = None) -> d
 @pytest.mark.parametrize("renderer", ["networkd", "NetworkManager"])
 @pytest.mark.parametrize("words", SPECS.values(), ids=SPECS)
 def test_netplan_makes_of_it_what_is_meant(
-    judge: Judge, tmp_path: Path, words: dict[str, t.Any], renderer: str
+    netplan_accepts: Accepts, tmp_path: Path, words: dict[str, t.Any], renderer: str
 ) -> None:
     document = make(words)
     document["network"]["renderer"] = renderer
-    (tmp_path / "etc/netplan").mkdir(parents=True)
-    path = tmp_path / "etc/netplan/50-x.yaml"
-    path.write_text(yaml.safe_dump(document, sort_keys=False))
-    path.chmod(0o600)
-    answer = judge("generate", "--root-dir", str(tmp_path))
-    assert (answer.returncode, answer.stderr) == (0, "")
+    netplan_accepts(tmp_path, {"50-x.yaml": yaml.safe_dump(document, sort_keys=False)})
     if renderer != "networkd":
         assert (tmp_path / "run/NetworkManager/system-connections/netplan-br0.nmconnection").exists()
         return
@@ -93,13 +86,11 @@ def sections(path: Path) -> dict[str, dict[str, list[str]]]:
 def test_the_definition_moves_to_the_bridge() -> None:
     network = make({})["network"]
     assert network["ethernets"] == {
-        "eth0": {"match": {"macaddress": MAC}, "set-name": "eth0", "wakeonlan": True, "dhcp4": False, "dhcp6": False},
+        "eth0": {**HARDWARE, "dhcp4": False, "dhcp6": False},
         "eth1": {"dhcp4": True},
     }
     assert network["bridges"]["br0"] == {
-        "addresses": ["192.0.2.10/24"],
-        "routes": [{"to": "0.0.0.0/0", "via": "192.0.2.1"}],
-        "nameservers": {"addresses": ["192.0.2.53"]},
+        **ADDRESSING,
         "interfaces": ["eth0"],
         "macaddress": MAC,
         "parameters": {"stp": False, "forward-delay": 0},
@@ -115,7 +106,9 @@ def test_an_interface_is_found_by_the_name_that_it_is_given() -> None:
 
 
 @pytest.mark.parametrize("words", SPECS.values(), ids=SPECS)
-def test_a_renderer_of_a_whole_kind_is_no_interface(judge: Judge, tmp_path: Path, words: dict[str, t.Any]) -> None:
+def test_a_renderer_of_a_whole_kind_is_no_interface(
+    netplan_accepts: Accepts, tmp_path: Path, words: dict[str, t.Any]
+) -> None:
     kinds = {
         "ethernets": {"renderer": "networkd", "eth0": {"dhcp4": True}, "eth1": {}},
         "bonds": {"renderer": "networkd"},
@@ -123,12 +116,7 @@ def test_a_renderer_of_a_whole_kind_is_no_interface(judge: Judge, tmp_path: Path
     document = make(words, {"network": {"version": 2, **kinds}})
     assert document["network"]["ethernets"]["renderer"] == "networkd"
     assert definition_of(document["network"], "renderer") is None
-    (tmp_path / "etc/netplan").mkdir(parents=True)
-    path = tmp_path / "etc/netplan/50-x.yaml"
-    path.write_text(yaml.safe_dump(document, sort_keys=False))
-    path.chmod(0o600)
-    answer = judge("generate", "--root-dir", str(tmp_path))
-    assert (answer.returncode, answer.stderr) == (0, "")
+    netplan_accepts(tmp_path, {"50-x.yaml": yaml.safe_dump(document, sort_keys=False)})
 
 
 @pytest.mark.parametrize("words", SPECS.values(), ids=SPECS)

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import (
@@ -25,7 +25,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.p
     with_devices,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool_fields import POOL_TABLES
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.elements import need
 
 EVERYTHING: dict[str, dict[str, t.Any]] = {
     "dir": {"path": "/srv/a", "owner": 107, "group": 64055, "mode": "0750"},

@@ -1,13 +1,21 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands in for the answer of a hypervisor that is silent."""
+"""Whose the answers in a cache are, and what stands in for that of a hypervisor that is silent."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import of_now, with_last_answers
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import (
+    HypervisorEntry,
+    are_of,
+    of_now,
+    with_last_answers,
+)
 
 THEN, NOW = "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"
 
@@ -45,3 +53,31 @@ def test_without_a_good_answer_it_stays_silent() -> None:
 def test_what_is_only_remembered_is_not_of_now() -> None:
     (old,) = with_last_answers([_silent("hv2")], [_answer("hv2", "b", at=THEN)])
     assert [answer["machines"] for answer in of_now([_answer("hv1", "a"), old])] == [[{"uuid": "a"}], None]
+
+
+def _uri_of(entry: HypervisorEntry) -> str:
+    if entry.uri is None:
+        raise VirtError("its variables cannot be read")
+    return entry.uri
+
+
+@pytest.mark.parametrize(
+    ("uris", "ours"),
+    [
+        ({"hv1": "test://hv1", "hv2": "test://hv2"}, True),
+        ({"hv1": "test://hv1"}, False),
+        ({"hv1": "test://hv1", "hv2": "test://hv2", "hv3": "test://hv3"}, False),
+        ({"hv1": "test://hv1", "hv2": "test://elsewhere"}, False),
+        # Where its URI is unknown, it was not asked then either.
+        ({"hv1": "test://hv1", "hv2": None}, True),
+    ],
+)
+def test_answers_are_those_of_the_same_hypervisors_at_the_same_uris(uris: dict[str, str | None], ours: bool) -> None:
+    entries = [HypervisorEntry(name, uri) for name, uri in uris.items()]
+    assert are_of([_answer("hv1"), _answer("hv2")], entries, _uri_of) is ours
+
+
+def test_a_hypervisor_that_could_not_be_asked_may_have_any_uri() -> None:
+    entries = [HypervisorEntry("hv1", "test://hv1")]
+    assert are_of([_silent("hv1", None)], entries, _uri_of)
+    assert are_of([], [], _uri_of)
