@@ -8,7 +8,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import LISTED_TWICE
+
 _BUILT_WHILE = frozenset({"shutoff", "nostate"})
+
 
 Records = Mapping[str, Sequence[Mapping[str, t.Any]]]
 
@@ -27,9 +30,11 @@ def unfinished(record: Mapping[str, t.Any]) -> str | None:
 def remarks_on(machines_by_hypervisor: Records) -> list[str]:
     """A sentence about each unfinished machine, and about each that several hypervisors have.
 
-    A name that is only claimed counts as unfinished, not as a second machine.
+    A name that is only claimed counts as unfinished, not as a second machine. Hypervisors that have the very same
+    machines are named once, and not with each of them.
     """
-    remarks = []
+    twins = _twins(machines_by_hypervisor)
+    remarks = [f"{' and '.join(names)} have the same machines, and {LISTED_TWICE}" for names in twins]
     homes: dict[str, list[str]] = {}
     moving = set()
     for hypervisor, records in machines_by_hypervisor.items():
@@ -42,7 +47,7 @@ def remarks_on(machines_by_hypervisor: Records) -> list[str]:
             if record.get("moving"):
                 moving.add(record["name"])
     for name, where in homes.items():
-        if len(where) > 1:
+        if len(where) > 1 and where not in twins:
             what = (
                 "it is being moved, or a move was interrupted; run migrate again to finish it"
                 if name in moving
@@ -50,3 +55,12 @@ def remarks_on(machines_by_hypervisor: Records) -> list[str]:
             )
             remarks.append(f"There is a machine {name} on each of {', '.join(where)}: {what}")
     return remarks
+
+
+def _twins(machines_by_hypervisor: Records) -> list[list[str]]:
+    """Hypervisors that all have the same machines, by their names and UUIDs, and none of them on its way."""
+    same: dict[frozenset[tuple[str, str]], list[str]] = {}
+    for hypervisor, records in machines_by_hypervisor.items():
+        if records and all(record.get("uuid") and not record.get("moving") for record in records):
+            same.setdefault(frozenset((record["name"], record["uuid"]) for record in records), []).append(hypervisor)
+    return [names for names in same.values() if len(names) > 1]
