@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name
+from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_dns_name
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS
 from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, REQUIRED_TOGETHER
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists, unissued
@@ -139,6 +139,25 @@ def _is_answer(first: t.Mapping[str, t.Any]) -> bool:
     )
 
 
+def names_of_peers(peers: t.Mapping[str, t.Any] | None, host: str) -> dict[str, str]:
+    """The names, but not the addresses, that other hosts say they have, with one of these hosts each.
+
+    peers: results of this module by host, None of one that gave none; host: whose own answer does not count.
+    """
+    found: dict[str, str] = {}
+    for peer, answer in (peers or {}).items():
+        said = answer.get("names") if isinstance(answer, t.Mapping) and peer != host else None
+        for name in _texts(said):
+            if is_dns_name(as_name(name)):
+                found.setdefault(as_name(name), peer)
+    return found
+
+
+def _texts(value: t.Any) -> list[str]:
+    """The texts in what a host has answered, which may be anything."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, (list, tuple)) else []
+
+
 class CertificateTask:
     """One task: what it wants, and how the host is asked.
 
@@ -158,12 +177,26 @@ class CertificateTask:
         self._check_mode = check_mode
         self._host = inventory[""][0]
         self._names = inventory.get(self._host, [])
-        others = {as_name(name) for host, names in inventory.items() for name in names if host not in ("", self._host)}
-        self._names_of_others = sorted(others - {as_name(name) for name in self._names})
+        own = {as_name(name) for name in self._names}
+        # By name, the host that the inventory calls so.
+        self._inventory_owners = {
+            as_name(name): host
+            for host, names in inventory.items()
+            for name in names
+            if host not in ("", self._host) and as_name(name) not in own
+        }
+        given = {as_name(name) for name in options["names"]}
+        self._contested = {
+            name: host
+            for name, host in names_of_peers(options["peers"], self._host).items()
+            if name not in own | given | {as_name(options["name"])} and name not in self._inventory_owners
+        }
+        self._names_of_others = sorted({*self._inventory_owners, *self._contested})
 
     def keep(self) -> dict[str, t.Any]:
         """Have the host's certificates as they are to be: the task's result."""
         options = self._options
+        self._require_own(options["names"])
         # Whoever is taken out needs no authority.
         save = not self._check_mode and options["state"] != "absent"
         self._ca_store = open_ca_store(
@@ -207,6 +240,18 @@ class CertificateTask:
         second = self._ask(names=first["names"], certificates=self._sign(first))
         return self._result(first, second)
 
+    def _require_own(self, given: t.Sequence[str]) -> None:
+        """Raise InputError for a given name that the inventory has for another host. An address may move from host to
+        host."""
+        for index, name in enumerate(given):
+            owner = self._inventory_owners.get(as_name(name))
+            if owner is not None and is_dns_name(as_name(name)):
+                raise InputError(
+                    f"{name} is {owner} in the inventory, and so no name for a certificate of {self._host}",
+                    where=f"names[{index}]",
+                    hint=f"Take it out of names (in the role virt_tls: virt_tls_names of {self._host})",
+                )
+
     def _removed(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
         """What a host says that has nothing any more, as the task's result."""
         if answer.get("failed"):
@@ -240,6 +285,16 @@ class CertificateTask:
         words = {"known": certs.as_pem(known), "accepted": certs.as_pem(trust_state.accepted), **exchange}
         args = {key: value for key, value in self._options.items() if key not in _CONTROLLER_ONLY and value is not None}
         return self._visit({**args, "exchange": words})
+
+    def _names_not_given(self) -> list[str]:
+        """A sentence for each name that this host has said it has, and another one as well."""
+        claims = set(names_of_peers({"": (self._options["peers"] or {}).get(self._host)}, self._host))
+        return [
+            f"{self._host} and {self._contested[name]} both say that they are {name}, so the certificate of "
+            f"{self._host} does not get this name: correct the host name of one of them, or give it to the one that "
+            "it belongs to (names; in the role virt_tls: virt_tls_names)"
+            for name in sorted(claims & set(self._contested))
+        ]
 
     def _sign(self, first: dict[str, t.Any]) -> dict[str, str]:
         options = self._options
@@ -285,8 +340,9 @@ class CertificateTask:
         both = [first, last] if last is not first else [first]
         trusts = [set(found) for found in first["trusts"].values()]
         result = {key: value for key, value in last.items() if key in ("invocation", "warnings", "deprecations")}
-        if self._trust_state.warnings:
-            result["warnings"] = [*result.get("warnings", []), *self._trust_state.warnings]
+        said = [*self._trust_state.warnings, *self._names_not_given()]
+        if said:
+            result["warnings"] = [*result.get("warnings", []), *said]
         done = [line for answer in both for line in answer["actions"]]
         if not current.saved:
             done.insert(0, f"a new authority, {certs.subject(current.certificate)}")
@@ -297,6 +353,7 @@ class CertificateTask:
             "authority": self._authority(),
             "trusts": sorted(current.fingerprint if one == new else one for one in set.intersection(*trusts)),
             "issuers": last["issuers"],
+            "names": sorted({as_name(name) for name in _texts(first.get("names"))} - set(self._inventory_owners)),
             "actions": done,
             "unissued": unissued(self._ca_store, self._options["revoked"]),
             "kept": [path for answer in both for path in answer["kept"]],

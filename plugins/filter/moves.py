@@ -70,6 +70,8 @@ options:
 seealso:
   - plugin: brine.virt.balance
     plugin_type: filter
+  - plugin: brine.virt.disk_moves
+    plugin_type: filter
   - module: brine.virt.virt_migrate
 """
 
@@ -185,12 +187,10 @@ _value:
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import any_mapping, read_mapping
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_moves
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_moves, read_disk_pools
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
 
@@ -212,10 +212,7 @@ def moves_filter(
         options = PlacementOptions(policy=policy, anti_affinity=anti_affinity)
         if isinstance(names, str) or not (names is None or isinstance(names, (list, tuple))):
             raise InputError(f"{names!r} is not a list of names", where="names")
-        single = {
-            name: read_mapping(value, inside("disks", name), {"pool": pool_name})
-            for name, value in any_mapping({} if disks is None else disks, "disks").items()
-        }
+        single = read_disk_pools(disks)
         fleet = read_fleet(hosts, settings, options)
         return plan_moves(fleet, options, names=names, source=source, target=target, pool=pool, disks=single)
 

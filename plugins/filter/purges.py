@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters purges, adoptions, clone_plan, export and restore_twins.
+"""The filters purges, adoptions, clone_plan, disk_moves, export and restore_twins.
 
 With them playbooks decide by the answers of all hypervisors. Each is documented in a file of its name.
 """
@@ -16,6 +16,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import yes_or_no
 from ansible_collections.brine.virt.plugins.plugin_utils._cloning.plan import plan_clone
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_disk_moves, read_disk_pools
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.adoptions import choose_adoptions
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.backups import restore_twins
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.export import export_file
@@ -66,6 +69,16 @@ def clone_plan_filter(
     return answer(lambda: plan_clone(results, exports, name, new_name, nics), errors, "brine.virt.clone_plan: ")
 
 
+def disk_moves_filter(hosts: t.Any, names: t.Any, disks: t.Any = None, errors: str = "raise") -> dict[str, t.Any]:
+    """The machines; see disk_moves.yml."""
+
+    def work() -> dict[str, t.Any]:
+        wanted, single = list(map(str, _names(names))), read_disk_pools(disks)
+        return plan_disk_moves(read_fleet(hosts, None, PlacementOptions()), wanted, single)
+
+    return answer(work, errors, "brine.virt.disk_moves: ")
+
+
 def _names(names: t.Any) -> t.Sequence[str]:
     if isinstance(names, str) or not isinstance(names, (list, tuple)):
         raise InputError(f"{names!r} is not a list of names", where="names")
@@ -89,6 +102,7 @@ class FilterModule:
             "purges": purges_filter,
             "adoptions": adoptions_filter,
             "clone_plan": clone_plan_filter,
+            "disk_moves": disk_moves_filter,
             "export": export_filter,
             "restore_twins": restore_twins_filter,
         }

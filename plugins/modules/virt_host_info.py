@@ -102,6 +102,10 @@ host:
       returned: always
       type: str
       sample: hv1
+    uuid:
+      description: UUID that libvirt gives the hypervisor, or null if it gives none.
+      type: str
+      sample: 4c4c4544-0042-3510-8054-b4c04f4d3233
     uri:
       description: The connection that was used.
       returned: always

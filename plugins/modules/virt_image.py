@@ -361,6 +361,14 @@ stored:
   returned: O(state=present)
   type: bool
   sample: true
+origin:
+  description:
+    - A hash of the state of the disk that the image is made of. As long as nobody has written to that disk, it is the
+      same. Images of several disks of a machine go together if none of these hashes has changed when the last one is
+      made.
+  returned: O(state=present) with O(machine)
+  type: str
+  sample: sha256:9b74c9897bac770ffc029102a200c5de9b74c9897bac770ffc029102a200c5de
 pruned:
   description: The images that were removed; in check mode, those that would be.
   returned: O(state=pruned) or O(state=absent)

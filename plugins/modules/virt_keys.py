@@ -68,7 +68,10 @@ options:
       - The default is the host's inventory name. It has to be given for V(client) in O(kinds).
     type: str
   names:
-    description: Names and addresses in addition to the host's own, for example those in a migration network.
+    description:
+      - Names and addresses in addition to the host's own, for example those in a migration network.
+      - A host name that the inventory has for another host of the play or of O(peers) is refused. An address may move
+        from host to host.
     type: list
     elements: str
     default: []
@@ -79,7 +82,8 @@ options:
       - Addresses on bridges that exist inside each host, such as C(virbr0) and C(docker0), and temporary IPv6 addresses
         are left out.
       - A host itself reports which names and addresses it has. It gets none that belong to another host of the play or
-        of O(peers) according to the inventory, unless O(names) has it. With V(false) only O(name) and O(names) are
+        of O(peers) according to the inventory, except an address that O(names) has, and no name that a host of O(peers)
+        says it has as well, unless O(names) has it; a warning names both. With V(false) only O(name) and O(names) are
         used.
       - A name that the host no longer has stays in its certificate until the next renewal.
     type: bool
@@ -278,6 +282,14 @@ issuers:
   type: list
   elements: str
   sample: [0f343b0931126a20f133d67c2b018a3b1cbfae0c8f3a6b3a1a5d8d0f6c5e2f11]
+names:
+  description:
+    - The names and addresses that the host says it has, with those of O(names), and without those that the inventory
+      has for other hosts. Other hosts are given them with O(peers).
+  returned: success, unless O(state=absent)
+  type: list
+  elements: str
+  sample: [192.0.2.11, hv1, hv1.example.org]
 actions:
   description: What was, or would be, done, one sentence each.
   returned: success

@@ -131,6 +131,7 @@ def have_image(
                 keep_identity=params["keep_identity"],
                 on_progress=on_progress,
             )
+        origin = str(source.origins[0]) if params["machine"] else None
         before = store.volumes(name)
         kept, origins = search(store.find, name, source)
         changed, stored = False, not check_mode
@@ -164,6 +165,7 @@ def have_image(
         "changed": changed,
         "image": image,
         "stored": stored and image["volume"] is not None,
+        **({"origin": origin} if origin is not None else {}),
         "diff": {"before": {"volumes": before}, "after": {"volumes": sorted({*before, *added})}},
     }
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import secrets
+import stat
 import typing as t
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,9 +130,10 @@ def _load_all(place: Path, ca_options: CaOptions) -> t.Iterator[CertificateAutho
 
 
 def load_key(path: Path, passphrase: str | None, certificate: x509.Certificate) -> certs.PrivateKey:
-    """The key of an authority. Raises InputError."""
+    """The key of an authority. Raises InputError, also for one that is not encrypted and that every user can read."""
     try:
-        key = serialization.load_pem_private_key(path.read_bytes(), passphrase.encode() if passphrase else None)
+        content, mode = path.read_bytes(), path.stat().st_mode
+        key = serialization.load_pem_private_key(content, passphrase.encode() if passphrase else None)
     except OSError as exc:
         raise InputError(f"{path} cannot be read: {exc.strerror}") from exc
     except TypeError as exc:
@@ -148,6 +150,13 @@ def load_key(path: Path, passphrase: str | None, certificate: x509.Certificate) 
             f"{path} cannot be read with this passphrase" if passphrase else f"{path} holds no key that can be read",
             where="authority_passphrase" if passphrase else None,
         ) from exc
+    # A group may have it on purpose, and one that is encrypted says nothing without its passphrase.
+    if mode & (stat.S_IROTH | stat.S_IWOTH) and not passphrase:
+        raise InputError(
+            f"every user of this computer can {'read' if mode & stat.S_IROTH else 'change'} {path}, the key of an "
+            f"authority that hosts trust (mode {stat.S_IMODE(mode):04o})",
+            hint=f"chmod 600 {path}",
+        )
     if not isinstance(key, (certs.ec.EllipticCurvePrivateKey, certs.rsa.RSAPrivateKey)):
         raise InputError(f"{path} holds a key that is neither ECDSA nor RSA")
     if certs.public_bytes(key.public_key()) != certs.public_bytes(certificate.public_key()):

@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity imp
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import (
     is_one_hypervisor,
     read_hosts,
+    require_listed_once,
     was_asked,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need, need_of_record, ties_of
@@ -90,7 +91,8 @@ def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Flee
     """The fleet from what the modules returned.
 
     hosts: by hypervisor, its facts as ``host`` and the records of its machines as ``machines``, or the sentence that
-    says why it did not answer. settings: their inventory variables by hypervisor, or None. Raises InputError.
+    says why it did not answer. settings: their inventory variables by hypervisor, or None. Raises InputError;
+    ConflictError for one that the inventory has twice.
     """
     facts, records = hosts, {}
     if isinstance(hosts, Mapping):
@@ -101,6 +103,7 @@ def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Flee
                 records[str(host)] = _records(answer.get("machines"), str(host))
             else:
                 facts[host] = answer
+    require_listed_once(facts)
     capacities, silent = read_hosts(facts, settings, options)
     machines: dict[str, list[PlacedMachine]] = {}
     for host, capacity in capacities.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import NEEDED_FACTS, HostCapacity
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, host_options
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.shared_storage import SharedStorage
@@ -34,6 +34,26 @@ def is_one_hypervisor(own_names: Sequence[str | None], uuids: Sequence[str | Non
     own_names: those that they have for themselves. uuids: of the machine on each of them.
     """
     return len({*own_names}) == len({*uuids}) == 1 and None not in (*own_names, *uuids)
+
+
+def listed_twice(hosts: Mapping[str, t.Any]) -> list[str]:
+    """A sentence for each hypervisor that looks as if the inventory had it under several names.
+
+    hosts: facts by hypervisor; what is none is passed over. It takes libvirt's UUID of the hypervisor and its name for
+    itself: there are boards that have all the same UUID, and cloned hosts that have all the same name.
+    """
+    names: dict[tuple[str, str], list[str]] = {}
+    for host, facts in hosts.items():
+        if isinstance(facts, Mapping) and facts.get("uuid") and facts.get("name"):
+            names.setdefault((str(facts["uuid"]), str(facts["name"])), []).append(str(host))
+    return [f"{' and '.join(sorted(twice))} {LISTED_TWICE}" for twice in names.values() if len(twice) > 1]
+
+
+def require_listed_once(hosts: t.Any) -> None:
+    """Raise ConflictError for a hypervisor whose memory and space would count twice. hosts: as in listed_twice."""
+    twice = listed_twice(hosts) if isinstance(hosts, Mapping) else []
+    if twice:
+        raise ConflictError("; ".join(twice))
 
 
 def is_whole(facts: t.Any) -> bool:

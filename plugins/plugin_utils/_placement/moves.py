@@ -9,7 +9,10 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, inside, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import any_mapping, read_mapping
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
+from ansible_collections.brine.virt.plugins.plugin_utils._one_home import one_home
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import HostChoice, choose
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import Fleet, PlacedMachine
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import LISTED_TWICE, reasons_against
@@ -66,6 +69,39 @@ def plan_moves(
     for item in there if in_pools else []:
         plan["by_source"][item["hypervisor"]].append({"name": item["name"]})
     return plan
+
+
+def plan_disk_moves(fleet: Fleet, names: Sequence[str], disks: Mapping[str, Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    """The named machines by the hypervisors that they are on, in plain data with ``by_hypervisor``.
+
+    disks: the pools of single disks, as read_disk_pools gives them; they stand with each machine. Raises InputError,
+    with a line for each machine that is not there, or that several hypervisors have.
+    """
+    by_hypervisor: dict[str, list[t.Any]] = {host: [] for host in fleet.capacities}
+    mistakes = Mistakes()
+    for name in dict.fromkeys(names):
+        with mistakes.noted():
+            homes = [placed.host for placed in _find(fleet, [name])]
+            home = one_home(name, homes, option="--limit ")
+            by_hypervisor[str(home)].append({"name": name, **({"disks": dict(disks)} if disks else {})})
+    mistakes.conclude()
+    return {"by_hypervisor": by_hypervisor}
+
+
+def read_disk_pools(disks: t.Any) -> dict[str, dict[str, t.Any]]:
+    """The pools that single disks go to, by the disks' names; empty for None. Raises InputError."""
+    if disks is not None and not isinstance(disks, Mapping):
+        name = disks if isinstance(disks, str) and disks.isalnum() else "NAME"
+        raise InputError(
+            f"{disks!r} is not a mapping of disks to their pools",
+            where="disks",
+            hint=f'Give {{"disks": {{"{name}": {{"pool": "POOL"}}}}}}, on the command line in quotes behind -e, or '
+            "pool for all disks",
+        )
+    return {
+        name: read_mapping(value, inside("disks", name), {"pool": pool_name})
+        for name, value in any_mapping({} if disks is None else disks, "disks").items()
+    }
 
 
 def needed(machine: PlacedMachine) -> Need:

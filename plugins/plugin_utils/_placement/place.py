@@ -32,7 +32,11 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import
     left_behind,
     unseen,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts, reasons_against
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import (
+    read_hosts,
+    reasons_against,
+    require_listed_once,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.machine_type import (
     BoundMachines,
     common_machine_type,
@@ -73,6 +77,7 @@ def place(
     refused instead.
     """
     known_images = _known_images(images, images_where)
+    require_listed_once(hosts)
     capacities, silent = read_hosts(hosts, settings, options)
     needs = [need_of_spec(machine, options.image_pool) for machine in machines]
     titles = [

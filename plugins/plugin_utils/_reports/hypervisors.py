@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import is_whole, read_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import is_whole, listed_twice, read_hosts
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.machines import NOBODY_ANSWERED, UNKNOWN
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, printable_line, table_lines
@@ -82,6 +82,7 @@ def hypervisors_table(data: t.Any) -> str:
     hosts = data["hypervisors"]
     lines = table_lines(_COLUMNS, [_row(name, host) for name, host in hosts.items()])
     lines += [f"{name}{words}" for name, host in hosts.items() for words in _remarks(host)]
+    lines += listed_twice(hosts)
     lines += [f"{hypervisor}: {reason}" for hypervisor, reason in data["silent"].items()]
     return "\n".join(map(printable_line, lines))
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import LISTED_TWICE
+
 _BUILT_WHILE = frozenset({"shutoff", "nostate"})
 
 Records = Mapping[str, Sequence[Mapping[str, t.Any]]]
@@ -27,9 +29,12 @@ def unfinished(record: Mapping[str, t.Any]) -> str | None:
 def remarks_on(machines_by_hypervisor: Records) -> list[str]:
     """A sentence about each unfinished machine, and about each that several hypervisors have.
 
-    A name that is only claimed counts as unfinished, not as a second machine.
+    A name that is only claimed counts as unfinished, not as a second machine. Hypervisors that have the very same
+    machines are named first: a machine that really runs on two of them has to be seen nevertheless.
     """
-    remarks = []
+    remarks = [
+        f"{' and '.join(names)} have the same machines, and {LISTED_TWICE}" for names in _twins(machines_by_hypervisor)
+    ]
     homes: dict[str, list[str]] = {}
     moving = set()
     for hypervisor, records in machines_by_hypervisor.items():
@@ -50,3 +55,15 @@ def remarks_on(machines_by_hypervisor: Records) -> list[str]:
             )
             remarks.append(f"There is a machine {name} on each of {', '.join(where)}: {what}")
     return remarks
+
+
+def _twins(machines_by_hypervisor: Records) -> list[list[str]]:
+    """Hypervisors that all have the same machines, by their names and UUIDs, and none of them on its way.
+
+    One alone proves nothing: a move may have left it behind.
+    """
+    same: dict[frozenset[tuple[str, str]], list[str]] = {}
+    for hypervisor, records in machines_by_hypervisor.items():
+        if len(records) > 1 and all(record.get("uuid") and not record.get("moving") for record in records):
+            same.setdefault(frozenset((record["name"], record["uuid"]) for record in records), []).append(hypervisor)
+    return [names for names in same.values() if len(names) > 1]

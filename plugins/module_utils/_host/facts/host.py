@@ -85,6 +85,7 @@ def observe_host(
     kinds = _domain_types(capabilities, arch)
     host: dict[str, t.Any] = {
         "name": name,
+        "uuid": capabilities.findtext("host/uuid"),
         "uri": uri,
         "libvirt_version": version_text(conn.getLibVersion()),
         "qemu_version": version_text(conn.getVersion()) if conn.getType() == "QEMU" else None,

@@ -28,7 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refr
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_in_cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError, grow_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName
+from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, parse_image_volume
 
 SNAPSHOT = "brine"
 PART = ".part"
@@ -211,6 +211,44 @@ def delete_image(pool: Pool, volume: str) -> None:
             _put_back(cluster, part, volume)
             raise ConflictError(f"image {volume} of pool {pool.name} is in use: {exc}") from exc
     refresh_pool(pool.handle, pool.name)
+
+
+def clear_parts(pool: Pool) -> list[str]:
+    """Delete what killed runs have left while they brought or deleted images; the names of that.
+
+    It waits for some seconds if there is any: what nobody has open may be what a run has just made. What has clones, or
+    snapshots of others, or is opened meanwhile, stays.
+    """
+    with open_cluster(pool) as cluster:
+        left = {name: one for name in _parts(cluster) if (one := _abandoned_id(cluster, name)) is not None}
+        end = time.monotonic() + _ABANDONED_SECONDS
+        while left and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)
+            left = {name: one for name, one in left.items() if _abandoned_id(cluster, name) == one}
+        cleared = []
+        for name in left:
+            with contextlib.suppress(cluster.rbd.ImageBusy, cluster.rbd.ImageHasSnapshots):
+                _remove(cluster, name)
+                cleared.append(name)
+    if cleared:
+        refresh_pool(pool.handle, pool.name)
+    return cleared
+
+
+def _parts(cluster: Cluster) -> list[str]:
+    """The volumes that are called as an image is while it is filled."""
+    names = [name for name in cluster.volumes.list(cluster.io) if name.endswith(PART)]
+    return [name for name in names if parse_image_volume(name[: -len(PART)]) is not None]
+
+
+def _abandoned_id(cluster: Cluster, volume: str) -> str | None:
+    """Which volume of this name is there without clones, and without any client that has it open; None otherwise."""
+    try:
+        with cluster.open(volume, read_only=True) as looked_at:
+            needed = list(looked_at.watchers_list()) or list(looked_at.list_children2())
+            return None if needed else str(looked_at.id())
+    except cluster.rbd.ImageNotFound:
+        return None
 
 
 def _set_aside(cluster: Cluster, volume: str, part: str) -> bool:

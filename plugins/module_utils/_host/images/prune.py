@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
 from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import (
+    clear_parts,
     clones_of,
     delete_image,
     not_brought,
@@ -186,6 +187,7 @@ def _alone(pool: Pool, deadline: Deadline, *, check_mode: bool) -> t.Iterator[No
     machines_lock = hypervisor_lock(_MACHINES_LOCK, wait_seconds=deadline.seconds, lock_dir=LOCK_DIR)
     if pool.clones_images:
         # Nobody can lock a cluster, and nobody need: it refuses to delete what has a clone, or is open.
+        clear_parts(pool)
         with machines_lock:
             yield
         return

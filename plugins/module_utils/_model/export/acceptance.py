@@ -32,12 +32,26 @@ def accepted_part(wanted: Values, core: Values, have: Values) -> tuple[Values, l
         _put(trial, path, value)
         if _is_accepted(trial, have):
             entry = trial
+        elif path[0] in _LISTS:
+            continue
         elif len(path) == 1 and isinstance(value, dict) and path[0] in ("disks", "nics"):
             refused.append(f"{path[0]}.{value['name']}")
         else:
             refused.append(f"{'.'.join(path)}: {value!r}")
+    refused += _lost_items(wanted, entry)
     gone = tuple(f"{word}." for word in refused if ": " not in word)
     return entry, [word for word in refused if not (gone and word.startswith(gone))]
+
+
+def _lost_items(wanted: Values, entry: Values) -> list[str]:
+    """In words, the items of lists that are not in an entry. Where others are, the machine would lose them."""
+    return [
+        f"{key}: {item!r}"
+        + (", which the machine loses when it is provisioned from this entry" if key in entry else "")
+        for key in _LISTS
+        for item in wanted.get(key, ())
+        if item not in entry.get(key, ())
+    ]
 
 
 def _without(wanted: Values, core: Values) -> Values:
@@ -62,6 +76,8 @@ def _is_accepted(entry: Values, have: Values) -> bool:
     return covers(have, machine.hardware)
 
 
+# Lists of words, each of which is accepted or not by itself.
+_LISTS = ("tags", "labels", "anti_affinity")
 # What a device needs to be one, so that the rest of it can be tried one by one.
 _ORIGIN = ("device", "source", "size", "image", "backing", "pool", "bridge", "network", "direct", "mac")
 
@@ -74,6 +90,8 @@ def _parts(wanted: Values) -> t.Iterator[tuple[tuple[str, ...], t.Any]]:
                 first = {word: device[word] for word in ("name", *_ORIGIN) if word in device}
                 yield (key,), first
                 yield from (((key, device["name"], word), device[word]) for word in device if word not in first)
+        elif key in _LISTS:
+            yield from (((key,), [item]) for item in value)
         elif isinstance(value, dict) and key not in ("variables", "seed", "vcpus"):
             whole = {word: value[word] for word in ("maximum", "type", "mode", "model") if word in value}
             if whole:
@@ -93,6 +111,9 @@ def _put(entry: Values, path: Sequence[str], value: t.Any) -> None:
         for device in devices:
             if device["name"] == path[1]:
                 device[path[2]] = value
+        return
+    if kind in _LISTS:
+        entry[kind] = [*entry.get(kind, ()), *value]
         return
     if len(path) == 1:
         entry[kind] = value

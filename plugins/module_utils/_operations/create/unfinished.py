@@ -11,6 +11,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines import d
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import require_proven
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
     PoolVolume,
     Usage,
@@ -32,8 +33,9 @@ def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
     """The steps that take away what a killed run left: the volumes that it has made, then the domain.
 
     Raises ConflictError for a machine that somebody has begun to use, for a volume that something else uses or may use,
-    and for one that has the name of a listed volume when nothing proves that this run has made it. All of it is looked
-    at again at the moment of deletion.
+    and for one that has the name of a listed volume when nothing proves that this run has made it. In a pool that other
+    hypervisors share, one may always use it: only virt_purge is told what they say. All of it is looked at again at the
+    moment of deletion.
     """
     _check(unfinished, hypervisor, hypervisor.usage)
 
@@ -45,8 +47,7 @@ def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
         if now.notes is None or now.notes.status != BUILDING:
             raise ConflictError(f"machine {now.name} has been finished by another run since this one was planned")
         listed = _check(now, hypervisor, Usage(hypervisor.conn))
-        for fresh, volumes in _by_certainty(listed):
-            delete_unused(hypervisor.conn, volumes, owner=now.name, clearing=now.name, fresh=fresh)
+        delete_unused(hypervisor.conn, listed, owner=now.name, clearing=now.name)
         undefine(hypervisor.conn, now.name, never_started=True)
 
     return [Step(f"remove what an interrupted run left of {unfinished.name}", clear)]
@@ -62,22 +63,23 @@ def _check(unfinished: Domain, hypervisor: Hypervisor, usage: Usage) -> list[Poo
     try:
         for pool, note in found:
             require_proven(pool, note)
-        for fresh, volumes in _by_certainty(there):
-            require_unused(usage, volumes, owner=unfinished.name, besides=unfinished.name, fresh=fresh)
+        # Also those with a mark: it shows who has made a volume, and not that nobody has taken it into use since.
+        require_unused(usage, there, owner=unfinished.name, besides=unfinished.name)
     except ConflictError as exc:
+        ask = _ask_all(unfinished.name) if any(seen_elsewhere(pool) for pool, _volume in there) else ""
         raise ConflictError(
-            f"machine {unfinished.name} was never finished, and cannot be removed: {exc.what}", hint=exc.hint
+            f"machine {unfinished.name} was never finished, and cannot be removed: {exc.what}",
+            hint=f"{exc.hint or ''}{ask}" or None,
         ) from exc
     return there
 
 
-def _by_certainty(proven: list[PoolVolume]) -> list[tuple[bool, list[PoolVolume]]]:
-    """Those that only a use which is seen keeps, and those that an unseen one keeps as well.
-
-    All hypervisors see the marks in a cluster, which itself refuses to delete what any of them has open for writing.
-    """
-    parts = [(sure, [one for one in proven if one[0].clones_images is sure]) for sure in (True, False)]
-    return [(sure, volumes) for sure, volumes in parts if volumes]
+def _ask_all(name: str) -> str:
+    """What removes a machine with its volumes in shared pools, to be added to a hint."""
+    return (
+        ". To have all hypervisors asked, and the machine removed: "
+        f"ansible-playbook -i hosts.yml brine.virt.purge -e vm={name}"
+    )
 
 
 def _require_never_started(unfinished: Domain) -> None:

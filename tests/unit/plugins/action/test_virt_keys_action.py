@@ -174,7 +174,44 @@ def test_a_host_does_not_get_the_names_of_others(cloud: Cloud, monkeypatch: pyte
     )
     assert names(cloud.keep(own_names=True)) == ["192.0.2.1", "198.51.100.9", "hv1", "hv1.example"]
     # Unless the user says so, as for an address that moves from host to host.
-    assert "hv2" in names(cloud.keep(own_names=True, names=["hv2"]))
+    cloud.inventory["hv2"] = ["hv2", "192.0.2.2"]
+    assert "192.0.2.2" in names(cloud.keep(own_names=True, names=["192.0.2.2"]))
+
+
+@pytest.mark.parametrize("name", ["hv2", "HV2", "two.example"])
+def test_a_name_that_the_inventory_has_for_another_host_is_refused(cloud: Cloud, name: str) -> None:
+    cloud.inventory["hv2"] = ["hv2", "two.example"]
+    with pytest.raises(InputError) as caught:
+        cloud.keep(names=["mig.example", name])
+    assert str(caught.value) == (
+        f"names[1]: {name} is hv2 in the inventory, and so no name for a certificate of hv1. Take it out of names (in "
+        "the role virt_tls: virt_tls_names of hv1)"
+    )
+    assert cloud.all() == {}
+
+
+def test_a_name_that_two_hosts_say_they_have_goes_to_none_of_them(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the full name of another host, which the inventory does not have; an address may be one that moves."""
+    monkeypatch.setattr(virt_keys, "own_names", lambda: ["hv2.example", "198.51.100.9"])
+    peers = {host: cloud.keep(host, state="trusted", own_names=True) for host in ("hv1", "hv2")}
+    assert peers["hv1"]["names"] == ["192.0.2.1", "198.51.100.9", "hv1", "hv2.example"]
+    kept = cloud.keep(own_names=True, peers=peers)
+    assert names(kept) == ["192.0.2.1", "198.51.100.9", "hv1"]
+    assert kept["warnings"] == [
+        "hv1 and hv2 both say that they are hv2.example, so the certificate of hv1 does not get this name: correct the "
+        "host name of one of them, or give it to the one that it belongs to (names; in the role virt_tls: "
+        "virt_tls_names)"
+    ]
+    assert not cloud.keep(own_names=True, peers=peers)["changed"]
+    # The user says whose it is.
+    assert "hv2.example" in names(cloud.keep("hv2", own_names=True, peers=peers, names=["hv2.example"]))
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"names": None}, {"names": 7}, {"names": [7, None]}, "no"])
+def test_an_answer_of_another_host_that_is_none_takes_no_name_away(cloud: Cloud, answer: t.Any) -> None:
+    assert names(cloud.keep(own_names=False, peers={"hv2": answer})) == ["hv1"]
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import inspect
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.filter import balance, moves, query
+from ansible_collections.brine.virt.plugins.filter import balance, moves, purges, query
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._placement.clouds import hypervisor, record
 
 FILTERS: dict[str, t.Callable[..., t.Any]] = {
     **moves.FilterModule().filters(),
     **balance.FilterModule().filters(),
+    **purges.FilterModule().filters(),
     **query.FilterModule().filters(),
 }
 FLEET = {
@@ -75,7 +77,16 @@ def test_mistakes_come_back_as_data_on_request(name: str, arguments: dict[str, t
         ("moves", (FLEET, "web1"), "brine.virt.moves: names: 'web1' is not a list of names"),
         ("moves", (FLEET, ["web9"]), "brine.virt.moves: there is no machine 'web9'"),
         ("moves", ([], ["web1"]), "brine.virt.moves: hosts: [] is not a mapping of hypervisors"),
-        ("moves", (FLEET, ["web1"], *NEITHER, "slow"), "brine.virt.moves: disks: 'slow' is not a mapping"),
+        (
+            "moves",
+            (FLEET, ["web1"], *NEITHER, "vda"),
+            "brine.virt.moves: disks: 'vda' is not a mapping of disks to their pools. Give "
+            '{"disks": {"vda": {"pool": "POOL"}}}, on the command line in quotes behind -e, or pool for all disks',
+        ),
+        ("disk_moves", (FLEET, ["web1"], [1]), "brine.virt.disk_moves: disks: [1] is not a mapping of disks to "),
+        ("disk_moves", (FLEET, "web1"), "brine.virt.disk_moves: names: 'web1' is not a list of names"),
+        ("disk_moves", (FLEET, ["web1"], {"vda": {}}, "no"), "brine.virt.disk_moves: errors: 'no' is not a choice"),
+        ("disk_moves", ([], ["web1"]), "brine.virt.disk_moves: hosts: [] is not a mapping of hypervisors"),
         (
             "moves",
             (FLEET, ["web1"], *NEITHER, {"vda": {"to": "x"}}),
@@ -96,6 +107,35 @@ def test_the_documentation_names_every_argument_with_its_default(module: t.Any) 
     options = yaml.safe_load(module.DOCUMENTATION)["options"]
     (work,) = module.FilterModule().filters().values()
     arguments = list(inspect.signature(work).parameters.values())[1:]
+    assert {a.name: None if a.default is a.empty else a.default for a in arguments} == {
+        name: option.get("default") for name, option in options.items() if name != "_input"
+    }
+
+
+def test_machines_whose_disks_go_to_other_pools_are_found_where_they_are() -> None:
+    fleet = {**FLEET, "hv2": hypervisor(record("web2"))}
+    pools = {"data": {"pool": "fast"}}
+    assert FILTERS["disk_moves"](fleet, ["web2", "web1", "web2"], disks=pools) == {
+        "by_hypervisor": {"hv1": [{"name": "web1", "disks": pools}], "hv2": [{"name": "web2", "disks": pools}]},
+        "errors": [],
+    }
+    assert FILTERS["disk_moves"](fleet, ["web1"])["by_hypervisor"] == {"hv1": [{"name": "web1"}], "hv2": []}
+
+
+def test_each_of_them_that_is_nowhere_or_twice_is_a_sentence() -> None:
+    fleet = {**FLEET, "hv2": hypervisor(record("web1")), "hv3": "no route"}
+    found = FILTERS["disk_moves"](fleet, ["web1", "db7", "db1"], errors="return")
+    assert list(found) == ["errors"]
+    assert found["errors"] == [
+        "vm: there is a machine 'web1' on each of hv1, hv2. Say which one: --limit hv1",
+        "there is no machine 'db7' on the hypervisors that answered. Did you mean db1? hv3: did not answer: no route",
+    ]
+
+
+def test_so_does_the_documentation_of_disk_moves() -> None:
+    file = Path(purges.__file__).with_name("disk_moves.yml")
+    options = yaml.safe_load(file.read_text(encoding="utf-8"))["DOCUMENTATION"]["options"]
+    arguments = list(inspect.signature(FILTERS["disk_moves"]).parameters.values())[1:]
     assert {a.name: None if a.default is a.empty else a.default for a in arguments} == {
         name: option.get("default") for name, option in options.items() if name != "_input"
     }

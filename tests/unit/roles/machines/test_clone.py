@@ -157,3 +157,71 @@ def test_a_second_run(cloud: Cloud) -> None:
     cloud.domains.append(cloud.domain("web2"))
     output = cloud.clone("vm=web1", "new_name=web2", status=2)
     assert "new_name: there is a machine 'web2' on hv1 already. Choose another name" in output
+
+
+COPY = """
+- name: Copy both disks
+  ansible.builtin.set_fact:
+    virt_provision_stored: {results: [{origin: "sha256:a", stored: true}, {origin: "sha256:b", stored: true}]}
+"""
+
+
+@pytest.mark.parametrize("now", [("a", "b"), ("a", "c"), ("a", None)], ids=["off", "written to", "running"])
+def test_disks_that_were_copied_at_different_moments_make_no_clone(tmp_path: Path, now: tuple[str | None, ...]) -> None:
+    """The machine was started and stopped, or only started, after its first disk was copied."""
+    images = yaml.safe_load((PLAYBOOKS.parent / "roles/virt_provision/tasks/images.yml").read_text(encoding="utf-8"))
+    store, look, judge = images
+    assert store["register"] == "virt_provision_stored"
+    disks = ("system", "data")
+    seen = [
+        {"item": {"key": f"clone-of-web1-{disk}", "value": {"machine": "web1"}}}
+        | ({"origin": f"sha256:{state}"} if state else {"msg": "machine web1 is running"})
+        for disk, state in zip(disks, now, strict=True)
+    ]
+    known = {look["register"]: {"results": seen}, "virt_provision_only_check": False}
+    made = {"ansible.builtin.debug": {"msg": "the clone is made"}}
+    facts = {"ansible.builtin.set_fact": known}
+    tasks = [*yaml.safe_load(COPY), facts, judge, made]
+    play = [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]
+    (tmp_path / "play.yml").write_text(yaml.safe_dump(play), encoding="utf-8")
+    done = run_ansible(tmp_path, "play.yml")
+    output = done.stdout + done.stderr
+    assert ("the clone is made" in output) is (now == ("a", "b")), output
+    if now != ("a", "b"):
+        sentence = (
+            "web1 was started, or its disks were written to, while they were copied, so these images come from "
+            "different moments (clone-of-web1-data). No machine was created from them. Shut it down, leave it off, "
+            "and run this again"
+        )
+        assert sentence in output
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_disks_of_a_clone_are_looked_at_again(cloud: Cloud, tmp_path: Path, written: bool) -> None:
+    """The data disk under two names, as the other one takes virt-sysprep; and the first look is one as well, because
+    the test driver does not see what is stored."""
+    cloud.clone("vm=web1", "new_name=web1", status=2)
+    role = tmp_path / "own/roles/virt_provision"
+    shutil.copytree(PLAYBOOKS.parent / "roles/virt_provision", role)
+    file = role / "tasks/images.yml"
+    store, *others = yaml.safe_load(file.read_text(encoding="utf-8"))
+    store["check_mode"] = True
+    write = f"qemu-io -f qcow2 -c 'write -P 7 0 4096' {tmp_path}/default/web1-data.qcow2"
+    between = [{"ansible.builtin.command": write}] if written else []
+    file.write_text(yaml.safe_dump([store, *between, *others], sort_keys=False), encoding="utf-8")
+    images = {"one": {"machine": "web1", "disk": "data"}, "two": {"machine": "web1", "disk": "vdb"}}
+    variables = {"virt_images": images, "virt_provision_plan": {"images_by_host": {"hv1": ["one", "two"]}}}
+    include = {"ansible.builtin.include_role": {"name": "virt_provision", "tasks_from": "images"}}
+    play = {
+        "hosts": "hypervisors",
+        "gather_facts": False,
+        "module_defaults": {"group/brine.virt.virt": {"uri": "{{ uri }}"}},
+        "vars": variables,
+        "tasks": [include],
+    }
+    (tmp_path / "own/play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "own/play.yml")
+    output = done.stdout + done.stderr
+    assert (done.returncode, "so these images come from different moments (one, two)" in output) == (
+        (2, True) if written else (0, False)
+    ), output

@@ -30,7 +30,7 @@ def cloud(directory: Path) -> str:
 def test_disks_are_not_moved_of_two_machines_that_have_one_name(tmp_path: Path) -> None:
     words = ("vm=web1,db1", "pool=default-pool", "--check")
     code, output = run_last_play(tmp_path, "migrate", cloud(tmp_path), *words, hosts=("hv1", "hv2"), **ALL)
-    sentence = "There is a machine web1 on each of hv1, hv2. Say which one is meant: --limit hv1. No machine was moved."
+    sentence = "vm: there is a machine 'web1' on each of hv1, hv2. Say which one: --limit hv1. No machine was moved."
     assert sentence in output, output
     assert code == 2
     assert "TASK [Move the disks of the machines that are here]" not in output
@@ -39,5 +39,15 @@ def test_disks_are_not_moved_of_two_machines_that_have_one_name(tmp_path: Path) 
 def test_the_one_that_is_meant_can_be_said(tmp_path: Path) -> None:
     words = ("vm=web1", "pool=default-pool", "--check", "--limit", "hv2")
     _code, output = run_last_play(tmp_path, "migrate", cloud(tmp_path), *words, hosts=("hv1", "hv2"), **ALL)
-    assert "There is a machine web1 on each of" not in output, output
+    assert "on each of" not in output, output
     assert "TASK [Move the disks of the machines that are here]" in output, output
+
+
+@pytest.mark.parametrize("more", [(), ("to=hv2",)])
+def test_what_the_pools_of_single_disks_look_like_is_said(tmp_path: Path, more: tuple[str, ...]) -> None:
+    words = ("vm=db1", "disks=vda", *more, "--check")
+    code, output = run_last_play(tmp_path, "migrate", cloud(tmp_path), *words, hosts=("hv1", "hv2"), **ALL)
+    sentence = (
+        """disks: 'vda' is not a mapping of disks to their pools. Give {"disks": {"vda": {"pool": "POOL"}}}, on the"""
+    )
+    assert (code, sentence in output) == (2, True), output

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import PLAYBOOKS
 from ansible_collections.brine.virt.tests.unit.roles.provision.test_provision_role import provision
 
 # Each starts whole runs of Ansible.
@@ -25,6 +28,7 @@ DOMAIN = """
 </devices></domain>"""
 VOLUME = "<volume><name>{}-system.qcow2</name><capacity>1048576</capacity></volume>"
 RUNNING, PAUSED, OFF = 1, 3, 5
+ROLE = PLAYBOOKS.parent / "roles/virt_provision"
 BARE: dict[str, t.Any] = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none", "seed": False}
 GOES = """old1 on hv1 (shutoff):
   delete default/old1-system.qcow2: it belongs to this machine
@@ -184,3 +188,19 @@ def test_one_line(tmp_path: Path) -> None:
     assert "vcpus is missing. A new machine needs name, vcpus and memory. Nothing was changed." in output
     output = run(tmp_path, hosts, [], "-e", "vm=old1", "-e", "state=gone", fails=True)
     assert "state: 'gone' is not a choice. Choose one of running, stopped, present, absent" in output
+
+
+def test_one_that_is_moved_while_the_run_looks_is_not_called_removed(tmp_path: Path) -> None:
+    """It is on hv1 when the role plans, and on hv2 when it comes to remove it."""
+    shutil.copytree(ROLE, tmp_path / "roles/virt_provision")
+    file = tmp_path / "roles/virt_provision/tasks/remove.yml"
+    move = [{"ansible.builtin.command": {"cmd": "mv moved.xml hv1.xml", "chdir": str(tmp_path)}, "run_once": True}]
+    file.write_text(yaml.safe_dump(move) + file.read_text(encoding="utf-8").partition("---\n")[2], encoding="utf-8")
+    host(tmp_path, "moved", {})
+    hosts = {"hv1": host(tmp_path, "hv1", {"old1": OFF}), "hv2": host(tmp_path, "hv2", {})}
+    output = run(tmp_path, hosts, [{"name": "old1", "state": "absent"}], fails=True, roles=[{"role": "virt_provision"}])
+    assert (
+        "old1 on hv1 was not removed: it was there when this run looked, and no longer when it came to remove it. "
+        "Another run has moved or removed it: run this again to see which"
+    ) in output, output
+    assert re.search("^old1 +hv1 +not removed ", output, re.MULTILINE), output

@@ -110,7 +110,7 @@ def test_both_roles_ahead(tmp_path: Path) -> None:
         ],
     }
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
-    done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml", "-e", '{"from": "hv3"}')
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml", "-e", '{"virt_retire_from": "hv3"}')
     assert done.returncode == 0, done.stdout
     stays, leaves = (json.loads((tmp_path / host).read_text()) for host in ("hv1", "hv3"))
     assert any("cacert.pem: O=brine.virt" in line for line in stays["virt_retire_own"]), stays

@@ -107,6 +107,7 @@ def test_one_file_without_a_backing_file_and_nothing_when_nobody_has_written(mac
     same = subprocess.run(["qemu-img", "compare", "-q", path, str(machine.disk)], check=False)
     assert same.returncode == 0
     assert not machine.task()["changed"] and not machine.task(check_mode=True)["changed"]
+    assert ahead["origin"] == made["origin"] == machine.task(check_mode=True)["origin"]
     # The same state under a second name is the same file.
     other = machine.task(name="other")
     assert other["changed"] and os.stat(other["image"]["path"]).st_ino == os.stat(path).st_ino
@@ -115,6 +116,7 @@ def test_one_file_without_a_backing_file_and_nothing_when_nobody_has_written(mac
     machine.write("x")
     assert machine.task(check_mode=True)["changed"]
     later = machine.task()
+    assert later["origin"] != made["origin"]
     assert later["changed"] and later["image"]["volume"] != made["image"]["volume"]
     assert sorted(later["diff"]["after"]["volumes"]) == sorted([made["image"]["volume"], later["image"]["volume"]])
 

@@ -125,6 +125,7 @@ def test_an_intermediate_authority_comes_with_the_certificate(tmp_path: Path) ->
     )
     (tmp_path / "chain.pem").write_text(certs.as_pem([middle, root.certificate]), encoding="ascii")
     (tmp_path / "middle.key").write_bytes(certs.key_as_pem(key))
+    (tmp_path / "middle.key").chmod(0o600)
     own = replace(CA_OPTIONS, certificate=str(tmp_path / "chain.pem"), key=str(tmp_path / "middle.key"))
     ca_store = open_ca_store(str(tmp_path / "authority"), own, save=True)
     several = certs.read_certificates(sign(ca_store, ca_store.current, request(), CERTIFICATE_SPEC), "test")

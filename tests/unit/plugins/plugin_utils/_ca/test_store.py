@@ -74,6 +74,28 @@ def test_a_passphrase_encrypts_the_key(tmp_path: Path) -> None:
     assert len(list((tmp_path / "authority").glob("*.pem"))) == 1
 
 
+@pytest.mark.parametrize(("mode", "what"), [(0o644, "read"), (0o602, "change")])
+def test_a_key_that_every_user_can_read_is_refused(tmp_path: Path, mode: int, what: str) -> None:
+    made = opened(tmp_path)
+    key = tmp_path / "authority" / f"{made.current.short}.key"
+    key.chmod(mode)
+    for save in (False, True):
+        with pytest.raises(InputError) as caught:
+            opened(tmp_path, save=save)
+        assert str(caught.value) == (
+            f"every user of this computer can {what} {key}, the key of an authority that hosts trust (mode "
+            f"0{mode:03o}). chmod 600 {key}"
+        )
+    key.chmod(0o640)
+    assert opened(tmp_path).current.certificate == made.current.certificate
+
+
+def test_one_that_is_encrypted_may_be_read(tmp_path: Path) -> None:
+    made = opened(tmp_path, passphrase="secret word")
+    (tmp_path / "authority" / f"{made.current.short}.key").chmod(0o644)
+    assert opened(tmp_path, passphrase="secret word").current.certificate == made.current.certificate
+
+
 def test_a_passphrase_for_a_key_that_has_none_is_an_error(tmp_path: Path) -> None:
     opened(tmp_path)
     with pytest.raises(InputError, match="is not encrypted"):

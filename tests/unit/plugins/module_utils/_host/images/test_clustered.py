@@ -75,6 +75,9 @@ class Pretended:
     def RBD(self) -> Pretended:  # noqa: N802 - librbd's own name
         return self
 
+    def list(self, _io: t.Any) -> list[str]:
+        return list(self.there)
+
     def create(self, _io: t.Any, name: str, _size_bytes: int) -> None:
         if name in self.there:
             raise ImageExists
@@ -444,3 +447,51 @@ def test_what_only_has_the_name_of_an_image_is_not_pruned(monkeypatch: pytest.Mo
             image_prune.remove_images(conn, "ceph", "tiny", options, Deadline(60), check_mode=False)
         assert prune(0) == {VOLUME: None, theirs: kept}
     assert list(rbd.there) == [theirs]
+
+
+def clear(monkeypatch: pytest.MonkeyPatch, rbd: Pretended) -> list[str]:
+    monkeypatch.setattr(images, "open_cluster", lambda _pool: nullcontext(Cluster(rbd, None)))
+    monkeypatch.setattr(images, "refresh_pool", lambda _handle, _name: None)
+    return images.clear_parts(Pool("ceph", "", 0, None, type="rbd", local=True))
+
+
+def test_what_killed_runs_have_left_of_images_is_cleared(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
+    """Nobody may ever bring the same image again."""
+    rbd = Pretended()
+    rbd.there = {PART: Volume(), f"old-{'0' * 16}.raw.part": Volume(snapshots=[images.SNAPSHOT])}
+    assert clear(monkeypatch, rbd) == [PART, f"old-{'0' * 16}.raw.part"]
+    assert rbd.there == {} and clock[0] >= 100 + images._ABANDONED_SECONDS
+
+
+def test_without_any_nobody_waits(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
+    rbd = Pretended()
+    rbd.there = {VOLUME: Volume(), "data.part": Volume(), "web1-system": Volume()}
+    assert clear(monkeypatch, rbd) == []
+    assert list(rbd.there) == [VOLUME, "data.part", "web1-system"] and clock[0] == 100
+
+
+@pytest.mark.parametrize(
+    "left",
+    [Volume(watchers=1), Volume(snapshots=["theirs"]), Volume(snapshots=[images.SNAPSHOT], clones=1)],
+    ids=["filled", "snapshot of others", "clones"],
+)
+def test_what_something_may_need_stays(monkeypatch: pytest.MonkeyPatch, left: Volume) -> None:
+    rbd, before = Pretended(), replace(left, snapshots=list(left.snapshots))
+    rbd.there[PART] = left
+    assert clear(monkeypatch, rbd) == [] and rbd.there == {PART: before}
+
+
+def test_what_is_opened_or_made_anew_meanwhile_stays(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
+    rbd, other = Pretended(), f"other-{'0' * 16}.raw.part"
+    rbd.there = {PART: Volume(), other: Volume()}
+    opened = rbd.there[PART]
+
+    def pass_time(seconds: float) -> None:
+        clock[0] += seconds
+        opened.watchers = 1 if 105 < clock[0] < 108 else 0
+        if clock[0] > 105 and not rbd.there[other].made_seconds:
+            rbd.there[other] = Volume(made_seconds=1)
+
+    monkeypatch.setattr(images.time, "sleep", pass_time)
+    assert clear(monkeypatch, rbd) == []
+    assert list(rbd.there) == [PART, other]

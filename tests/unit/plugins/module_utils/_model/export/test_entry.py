@@ -230,3 +230,16 @@ def test_every_option_of_a_disk_and_a_nic_has_its_place_in_an_export() -> None:
     assert set(DISK_RULES) == (disk - {"name"}) | {field.key for field in DISK_OPTIONS}
     nic = {"bridge", "network", "direct", "type", "source", "model", "mac", "state", *NETWORK_RULES}
     assert set(NIC_RULES) == nic | {field.key for field in NIC_OPTIONS}
+
+
+@pytest.mark.parametrize("key", ["tags", "labels", "anti_affinity"])
+def test_of_a_list_only_the_words_are_left_out_that_cannot_be_in_it(key: str) -> None:
+    """As a tag with a space, which only virsh metadata can give."""
+    notes = MachineNotes(**{key: ("web", "two words", "prod")})  # type: ignore[arg-type]
+    facts = MachineFacts(platform=KVM, usual_type=True)
+    found = export_machine(etree.fromstring(DOMAIN.format("")), notes, facts)
+    assert found.entry[key] == ["web", "prod"]
+    assert f"{key}: 'two words', which the machine loses when it is provisioned from this entry" in found.not_exported
+    notes = MachineNotes(**{key: ("two words",)})  # type: ignore[arg-type]
+    found = export_machine(etree.fromstring(DOMAIN.format("")), notes, facts)
+    assert key not in found.entry and f"{key}: 'two words'" in found.not_exported
