@@ -236,9 +236,9 @@ def _delete(conn: VirConnect, plan: PurgePlan, deleted: list[str] | None) -> Non
             raise ConflictError(f"{decision.words} has been replaced by another one since this run looked")
     words = {(decision.found, decision.volume): decision.words for decision in plan.going}
 
-    def note(volume: PoolVolume) -> None:
+    def tell(volume: PoolVolume) -> None:
         if deleted is not None:
             deleted.append(words[volume])
 
     going, name = volumes_of(plan.going), plan.name
-    delete_unused(conn, going, owner=name, clearing=name, elsewhere=plan.elsewhere, deleted=note)
+    delete_unused(conn, going, owner=name, clearing=name, elsewhere=plan.elsewhere, deleted=tell)
