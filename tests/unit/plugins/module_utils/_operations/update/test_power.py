@@ -153,6 +153,17 @@ def test_a_guest_that_does_not_shut_down_keeps_its_changes_and_is_never_forced(
     assert (result["changed"], result["failed"], result["actions"]) == (True, True, ["set the title of new1"])
 
 
+def test_what_waits_for_a_machine_to_be_stopped_still_waits_when_it_does_not_stop(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.make()
+    monkeypatch.setitem(change._CALLS, machines.Action.SHUT_DOWN, lambda _handle: None)
+    monkeypatch.setattr(wait, "_LOOK_SECONDS", 0.05)
+    result = node.carry_out(node.plan(memory=256, state="stopped"), seconds=0.2).as_result()
+    assert (result["failed"], node.state()) == (True, "running")
+    assert (result["pending"], result["restart_required"]) == (["memory"], True)
+
+
 def test_a_state_that_cannot_be_reached_is_the_error_of_its_machine(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
