@@ -108,6 +108,23 @@ def test_an_existing_machine_is_brought_to_its_state(
     assert node.plan(state=wanted).actions == []
 
 
+def test_one_that_was_saved_while_it_was_paused_runs(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    create: t.Any = libvirt.virDomain.create
+
+    def create_paused(handle: t.Any) -> None:
+        """What QEMU does with the state that was saved."""
+        create(handle)
+        handle.suspend()
+
+    node.make()
+    node.machine.managedSave()
+    with monkeypatch.context() as paused:
+        paused.setattr(libvirt.virDomain, "create", create_paused)
+        assert node.make(state="running")["failed"] is False
+    assert node.state() == "running"
+    assert node.plan(state="running").actions == []
+
+
 @pytest.mark.parametrize("prepare", ["", "destroy", "suspend", "managedSave"])
 def test_present_leaves_the_power_state_alone(node: Node, prepare: str) -> None:
     node.make()
