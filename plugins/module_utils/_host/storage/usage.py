@@ -200,12 +200,14 @@ def delete_unused(
     clearing: str | None = None,
     fresh: bool = False,
     elsewhere: AskElsewhere | None = None,
+    deleted: t.Callable[[PoolVolume], None] | None = None,
 ) -> list[str]:
     """Delete volumes that nothing uses at this moment; the names of those that were there.
 
     For who holds the lock that keeps others from taking them into use. Nothing is deleted when one of them may not be:
     ConflictError, as of require_unused. One that is not there (any more) is no error. clearing: the machine that goes
-    with its volumes; ConflictError while it runs. elsewhere: as in Usage.
+    with its volumes; ConflictError while it runs. elsewhere: as in Usage. deleted: is told of each that is gone, also
+    where a later one then cannot be deleted.
     """
     there = [(pool, volume) for pool, volume in volumes if volume_exists(pool, volume)]
     if not there:
@@ -213,7 +215,13 @@ def delete_unused(
     if clearing is not None:
         require_off(conn, clearing)
     require_unused(Usage(conn, elsewhere=elsewhere), there, owner=owner, besides=clearing, fresh=fresh)
-    return [volume for pool, volume in there if delete_volume(pool, volume)]
+    names = []
+    for pool, volume in there:
+        if delete_volume(pool, volume):
+            names.append(volume)
+            if deleted is not None:
+                deleted((pool, volume))
+    return names
 
 
 def delete_those_unused(

@@ -222,6 +222,9 @@ def start_step(name: str, hypervisor: Hypervisor, turn: Turn) -> Step:
                 if not handle.isActive():
                     raise
             else:
+                # One that was paused when it was saved comes back so.
+                if handle.state()[0] == libvirt.VIR_DOMAIN_PAUSED:
+                    handle.resume()
                 started.append(name)
 
     def stop() -> None:

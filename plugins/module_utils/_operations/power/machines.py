@@ -35,6 +35,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan 
     Action,
     PowerRequest,
     plan_actions,
+    require_kept,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView, view_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.wait import StateWatch
@@ -181,6 +182,9 @@ class _MachineRun:
             if action is Action.POWER_OFF and (now.state in OFF or not now.active):
                 self._result.done.append(Action.SHUT_DOWN)
                 return
+            # The guest may have been waited for for minutes.
+            now.require_changeable()
+            require_kept(now, (action,))
             change = self._ask(action, now)
         change.finish()
         self._result.done.append(action)

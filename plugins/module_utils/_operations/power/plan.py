@@ -67,12 +67,17 @@ def plan_actions(machine: PowerView, request: PowerRequest) -> tuple[Action, ...
     """What is to be done, in order; nothing when it is so already. Raises VirtError when it cannot be done."""
     machine.require_changeable()
     actions = _actions(machine, request)
+    require_kept(machine, actions)
+    return actions
+
+
+def require_kept(machine: PowerView, actions: tuple[Action, ...]) -> None:
+    """Raise ConflictError when the actions stop a machine that is not defined, and so is lost by that."""
     if not machine.persistent and POWERS_OFF.intersection(actions):
         raise ConflictError(
             "it is running but not defined here, so it is lost when it stops",
             hint=f"To keep it: virsh dumpxml {machine.name} > {machine.name}.xml && virsh define {machine.name}.xml",
         )
-    return actions
 
 
 def expected_state(before: str, actions: tuple[Action, ...]) -> str:

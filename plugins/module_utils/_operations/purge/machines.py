@@ -136,8 +136,17 @@ def _words(name: str, actions: Sequence[Action]) -> list[str]:
 
 
 def _run(conn: VirConnect, result: PurgeResult, plan: PurgePlan) -> None:
-    for step in steps_to_purge(conn, plan):
-        step.apply()
+    deleted: list[str] = []
+    for step in steps_to_purge(conn, plan, deleted):
+        try:
+            step.apply()
+        except Exception:
+            if deleted:
+                # Of several volumes the first may be gone when one cannot be deleted.
+                result.done = True
+                result.actions.append(f"delete {', '.join(deleted)}")
+            raise
+        deleted.clear()
         result.done = True
         result.actions.append(step.description)
 

@@ -17,7 +17,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, delete_unused
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
+    AskElsewhere,
+    PoolVolume,
+    delete_unused,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE as MOVE_NAMESPACE,
 )
@@ -197,10 +201,11 @@ def still_to_do(planned: PurgePlan, now: PurgePlan | None) -> PurgePlan:
     return PurgePlan(name, now.uuid, now.active, now.state, going, now.elsewhere)
 
 
-def steps_to_purge(conn: VirConnect, plan: PurgePlan) -> list[Step]:
+def steps_to_purge(conn: VirConnect, plan: PurgePlan, deleted: list[str] | None = None) -> list[Step]:
     """The steps that remove a machine, which is off by then, or is powered off by them.
 
-    None can be taken back; each finds what an earlier run has left of its work.
+    None can be taken back; each finds what an earlier run has left of its work. deleted: gets the words for each volume
+    as soon as it is gone.
     """
     name = plan.name
     steps = []
@@ -208,7 +213,7 @@ def steps_to_purge(conn: VirConnect, plan: PurgePlan) -> list[Step]:
         steps.append(Step(f"power off {name}", lambda: _power_off(conn, name)))
     if plan.going:
         words = ", ".join(decision.words for decision in plan.going)
-        steps.append(Step(f"delete {words}", lambda: _delete(conn, plan)))
+        steps.append(Step(f"delete {words}", lambda: _delete(conn, plan, deleted)))
     steps.append(Step(f"undefine {name}", lambda: undefine(conn, name, tpm=True)))
     return steps
 
@@ -223,10 +228,17 @@ def _power_off(conn: VirConnect, name: str) -> None:
                 raise
 
 
-def _delete(conn: VirConnect, plan: PurgePlan) -> None:
+def _delete(conn: VirConnect, plan: PurgePlan, deleted: list[str] | None) -> None:
     """Delete the volumes, all of which are looked at once more first: whose they are, and who uses them."""
     for decision in plan.going:
         pool, note = decision.found, decision.note
         if pool is not None and note is not None and identify(pool, note) == OTHER:
             raise ConflictError(f"{decision.words} has been replaced by another one since this run looked")
-    delete_unused(conn, volumes_of(plan.going), owner=plan.name, clearing=plan.name, elsewhere=plan.elsewhere)
+    words = {(decision.found, decision.volume): decision.words for decision in plan.going}
+
+    def tell(volume: PoolVolume) -> None:
+        if deleted is not None:
+            deleted.append(words[volume])
+
+    going, name = volumes_of(plan.going), plan.name
+    delete_unused(conn, going, owner=name, clearing=name, elsewhere=plan.elsewhere, deleted=tell)

@@ -77,6 +77,7 @@ def with_power(todo: MachinePlan, power: PowerResult | None) -> MachinePlan:
         after={**todo.after, "state": _state_words(after)},
         # What waits to be powered off has what it waits for.
         pending=() if POWERS_OFF.intersection(power.actions) else todo.pending,
+        until_off=todo.pending if POWERS_OFF.intersection(power.actions) else (),
     )
 
 
@@ -112,4 +113,7 @@ def change_power(
             error = None if result.error is None else not_by_force(result.error, state)
             seconds = plans[index].seconds + result.seconds
             done[index] = replace(plans[index], kept=True, error=error, seconds=seconds)
+            if error is not None and not POWERS_OFF.intersection(result.done):
+                pending = dict.fromkeys((*plans[index].pending, *plans[index].until_off))
+                done[index] = replace(done[index], pending=tuple(pending))
     return done

@@ -113,3 +113,16 @@ def test_an_adopted_machine_is_provisioned_as_it_was_exported(
     assert "1 machine is as it is to be." in output
     for words_of_a_change in ("pending until", "stays as it was created"):
         assert words_of_a_change not in output, output
+
+
+def test_what_the_inventory_says_of_the_hypervisors_is_not_about_this_computer(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has to become root there may not be able to here, and wants a file of their own."""
+    monkeypatch.setenv("PWD", str(tmp_path))
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/all.yml").write_text(
+        "ansible_become: true\nansible_become_user: nobody\nansible_become_exe: /bin/false\n", encoding="utf-8"
+    )
+    status, text = run_last_play(tmp_path, "export", uri, ansible_become=False)
+    assert (status, "changed=1" in text, (tmp_path / "vms.yml").exists()) == (0, True, True), text

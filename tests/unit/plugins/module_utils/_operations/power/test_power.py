@@ -157,6 +157,18 @@ def test_a_guest_that_does_not_shut_down(node: Node) -> None:
 
 
 @pytest.mark.parametrize("node", [[("deaf", RUNNING, "", DEAF)]], indirect=True)
+@pytest.mark.parametrize("state", ["stopped", "cycled"])
+def test_one_that_is_undefined_while_its_guest_is_waited_for_is_not_lost_by_force(
+    node: Node, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """Powered off, there would be neither the machine nor what it was."""
+    monkeypatch.setitem(change._CALLS, machines.Action.SHUT_DOWN, lambda handle: handle.undefine())
+    found = node.run(state, "deaf", timeout_seconds=1, force=True)["deaf"]
+    assert str(found["error"]).startswith("it is running but not defined here, so it is lost when it stops")
+    assert (found["changed"], found["state"], node.states()) == (False, "running", {"deaf": "running"})
+
+
+@pytest.mark.parametrize("node", [[("deaf", RUNNING, "", DEAF)]], indirect=True)
 def test_off_by_force_and_on_again(node: Node) -> None:
     forced = node.run("cycled", timeout_seconds=1, force=True)["deaf"]
     assert (forced["actions"], forced["state"], forced["error"]) == (["power off", "start"], "running", None)

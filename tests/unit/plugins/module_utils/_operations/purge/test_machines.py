@@ -183,8 +183,8 @@ class TestSeveral:
         host.make(name="web2")
         steps = purge_machines.steps_to_purge
 
-        def fail(conn: t.Any, plan: t.Any) -> list[Step]:
-            return steps(conn, plan) if plan.name == "web2" else [Step("divide", lambda: 1 / 0)]
+        def fail(conn: t.Any, plan: t.Any, deleted: list[str]) -> list[Step]:
+            return steps(conn, plan, deleted) if plan.name == "web2" else [Step("divide", lambda: 1 / 0)]
 
         monkeypatch.setattr(purge_machines, "steps_to_purge", fail)
         first, second = host.purge("web1", "web2")["machines"]
@@ -369,3 +369,29 @@ def test_a_failure_half_way_says_what_was_done(host: PurgeHost, monkeypatch: pyt
     )
     assert not host.one()["failed"]
     assert host.names() == set()
+
+
+def test_a_volume_that_cannot_be_deleted_does_not_hide_those_that_were(
+    host: PurgeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their content is lost, whatever becomes of the rest."""
+    delete = usage.delete_volume
+
+    def delete_one(pool: t.Any, volume: str) -> bool:
+        if volume == "web1-data.qcow2":
+            raise HostError(f"cannot delete volume {volume} of pool default: it is busy")
+        return delete(pool, volume)
+
+    host.make(**TWO_DISKS)
+    with monkeypatch.context() as failing:
+        failing.setattr(usage, "delete_volume", delete_one)
+        result = host.purge()["machines"][0]
+    assert set(host.files()) == {"web1-data.qcow2"}
+    assert (result["failed"], result["changed"]) == (True, True)
+    assert result["actions"] == [f"delete volume {SYSTEM} of pool default"]
+    assert result["msg"] == (
+        "cannot delete volume web1-data.qcow2 of pool default: it is busy. Done before that: delete volume "
+        f"{SYSTEM} of pool default. Run it again to finish"
+    )
+    assert not host.one()["failed"]
+    assert (host.names(), host.files()) == (set(), {})

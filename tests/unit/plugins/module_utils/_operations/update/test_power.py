@@ -108,6 +108,23 @@ def test_an_existing_machine_is_brought_to_its_state(
     assert node.plan(state=wanted).actions == []
 
 
+def test_one_that_was_saved_while_it_was_paused_runs(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    create: t.Any = libvirt.virDomain.create
+
+    def create_paused(handle: t.Any) -> None:
+        """What QEMU does with the state that was saved."""
+        create(handle)
+        handle.suspend()
+
+    node.make()
+    node.machine.managedSave()
+    with monkeypatch.context() as paused:
+        paused.setattr(libvirt.virDomain, "create", create_paused)
+        assert node.make(state="running")["failed"] is False
+    assert node.state() == "running"
+    assert node.plan(state="running").actions == []
+
+
 @pytest.mark.parametrize("prepare", ["", "destroy", "suspend", "managedSave"])
 def test_present_leaves_the_power_state_alone(node: Node, prepare: str) -> None:
     node.make()
@@ -151,6 +168,17 @@ def test_a_guest_that_does_not_shut_down_keeps_its_changes_and_is_never_forced(
     result = done.as_result()
     # The title was set before, and stays.
     assert (result["changed"], result["failed"], result["actions"]) == (True, True, ["set the title of new1"])
+
+
+def test_what_waits_for_a_machine_to_be_stopped_still_waits_when_it_does_not_stop(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.make()
+    monkeypatch.setitem(change._CALLS, machines.Action.SHUT_DOWN, lambda _handle: None)
+    monkeypatch.setattr(wait, "_LOOK_SECONDS", 0.05)
+    result = node.carry_out(node.plan(memory=256, state="stopped"), seconds=0.2).as_result()
+    assert (result["failed"], node.state()) == (True, "running")
+    assert (result["pending"], result["restart_required"]) == (["memory"], True)
 
 
 def test_a_state_that_cannot_be_reached_is_the_error_of_its_machine(
