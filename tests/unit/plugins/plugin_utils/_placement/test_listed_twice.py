@@ -59,10 +59,17 @@ def test_host_info_says_so_below_its_table() -> None:
     assert hypervisors_table(hypervisors_data(results)).splitlines()[-1] == SENTENCE
 
 
-def test_list_says_so_once_and_not_of_each_machine() -> None:
+def test_list_says_so_first_and_of_each_machine() -> None:
     machines = [{"name": name, "uuid": name * 4, "state": "running"} for name in ("a", "b", "c")]
     twice = "hv1 and hv1b have the same machines, and look like one hypervisor that the inventory has twice: take out "
-    assert remarks_on({"hv1": machines, "hv1b": machines, "hv2": []}) == [f"{twice}one of these names"]
+    first, *of_each = remarks_on({"hv1": machines, "hv1b": machines, "hv2": []})
+    assert first == f"{twice}one of these names"
+    # They may run on both: that has to be seen.
+    assert [remark.partition(":")[0] for remark in of_each] == [
+        f"There is a machine {name} on each of hv1, hv1b" for name in ("a", "b", "c")
+    ]
+    (remark,) = remarks_on({"hv1": machines[:1], "hv2": machines[:1]})
+    assert remark.startswith("There is a machine a on each of hv1, hv2: ")
     (remark,) = remarks_on({"hv1": machines, "hv2": [{**machines[0], "uuid": "other"}]})
     assert remark.startswith("There is a machine a on each of hv1, hv2: ")
     # On its way, it is on both with reason.
