@@ -60,9 +60,9 @@ def plan(conn: t.Any) -> t.Any:
     hypervisor = Hypervisor(conn, image_pool="images")
     get = hypervisor.pools.get
 
-    def seen_from_there(name: str, *where: t.Any) -> t.Any:
+    def seen_from_there(name: str, where: str | None = None) -> t.Any:
         # As on the hypervisor itself, where Ceph's bindings are used.
-        found = get(name, *where)
+        found = get(name, where)
         return dataclasses.replace(found, local=True) if name == "ceph" else found
 
     hypervisor.pools.get = seen_from_there  # type: ignore[method-assign]

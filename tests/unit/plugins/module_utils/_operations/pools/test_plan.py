@@ -512,9 +512,12 @@ def test_a_directory_that_is_there_keeps_the_mode_that_it_has(
         path.mkdir(mode=0o770)
     built: list[str] = []
     real = type(conn.storagePoolLookupByName("default-pool")).build
-    monkeypatch.setattr(
-        libvirt.virStoragePool, "build", lambda pool, flags: built.append(pool.name()) or real(pool, flags)
-    )
+
+    def build(pool: t.Any, flags: int) -> t.Any:
+        built.append(pool.name())
+        return real(pool, flags)
+
+    monkeypatch.setattr(libvirt.virStoragePool, "build", build)
     monkeypatch.setattr(steps, "set_permissions", lambda _path, _wanted: None)
     assert any("start storage pool nfs" in each for each in actions(conn, {**NFS, "path": str(path)}))
     assert built == ([] if there else ["nfs"])

@@ -282,7 +282,7 @@ def test_a_disk_that_is_defined_alone_grows_before_it_is_plugged_in(
     # The record of the new disk, its volume and the definition.
     for step in host.plan(one("a", {"size": 1}, {"size": 1}))[0].steps[:3]:
         step.apply()
-    assert (host.files("a"), guest.files.keys()) == (["a-d.qcow2", "a-e.qcow2"], {"vda"})
+    assert (host.files("a"), list(guest.files)) == (["a-d.qcow2", "a-e.qcow2"], ["vda"])
     grown: list[str] = []
     monkeypatch.setattr(
         volumes, "grow_volume", lambda _pool, name, size, **_format: grown.append(f"{name} {size >> 20} {guest.calls}")
