@@ -116,8 +116,9 @@ def _alias_alone(line: str) -> str:
 def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, drop_gone: bool) -> list[str]:
     """The lines of the file after these answers of hypervisors.
 
-    A hypervisor that did not answer keeps its lines, but for machines that have turned up on another one; so does a
-    machine that was listed, but not read. drop_gone: lines of machines that a hypervisor no longer has go; False when
+    A line that is right keeps its place: the file changes only when its content does. A hypervisor that did not answer
+    keeps its lines, but for machines that have turned up on another one; so does a machine that was listed, but not
+    read. drop_gone: lines of machines that a hypervisor no longer has go; False when
     the answers are not of now.
     """
     answered = {answer["hypervisor"]: answer["machines"] for answer in answers if answer.get("machines") is not None}
@@ -136,10 +137,13 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
         for record in records
         if not new[hypervisor][record["uuid"]] and (hypervisor, record["uuid"]) not in unread
     }
+    own_lines = [line for machines in new.values() for lines in machines.values() for line in lines]
+    own_lines += [line for lines in comments.values() for line in lines]
+    right = set(own_lines)
 
     def stays(line: str) -> bool:
         own = _own(line)
-        if not own:
+        if not own or _alias_alone(line) in right:
             return True
         if own.hypervisor not in new:
             gone = moved_here if not line.startswith("#") else listed_here
@@ -149,8 +153,6 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
         return not drop_gone and own.uuid not in new[own.hypervisor]
 
     kept = [_alias_alone(line) for line in old if stays(line)]
-    own_lines = [line for machines in new.values() for lines in machines.values() for line in lines]
-    own_lines += [line for lines in comments.values() for line in lines]
     # Of equal lines of ours one is enough; somebody else's may be there twice, such as blank ones.
     merged: list[str] = []
     seen: set[str] = set()
@@ -165,9 +167,11 @@ def add_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> lis
     """The lines of the file with these machines where they are now; what else a hypervisor has is not known."""
     here = {record["uuid"] for answer in answers for record in answer["machines"] if record.get("vcpus") is not None}
 
+    right = set(merge_lines([], answers, drop_gone=False))
+
     def is_old(line: str) -> bool:
         own = _own(line)
-        return own is not None and own.uuid in here
+        return own is not None and own.uuid in here and _alias_alone(line) not in right
 
     return merge_lines([line for line in old if not is_old(line)], answers, drop_gone=False)
 

@@ -90,7 +90,7 @@ FOREIGN = ["# mine", "github.com ssh-ed25519 AAAA", "", "virt-not-ours ssh-ed255
         ([], [], True, []),
         ([], [_answer("hv1", _record(2), _record(1))], True, [_line(1), _line(2)]),
         # A machine that is gone goes; one on a hypervisor that did not answer stays.
-        ([_line(1), _line(2), _line(3, "hv2")], [_answer("hv1", _record(2))], True, [_line(3, "hv2"), _line(2)]),
+        ([_line(1), _line(2), _line(3, "hv2")], [_answer("hv1", _record(2))], True, [_line(2), _line(3, "hv2")]),
         ([_line(1)], [{"hypervisor": "hv1", "machines": None}], True, [_line(1)]),
         ([_line(1)], [_answer("hv1")], True, []),
         # One that was listed but not read is not gone.
@@ -140,6 +140,13 @@ def test_machines_are_noted_where_they_are_now_and_no_other_one_is_gone() -> Non
     here = [_answer("hv1", _record(1), _record(2), _record(4, vcpus=None, host_keys=[])), _answer("hv2")]
     assert add_lines(old, here) == [*FOREIGN, _line(3), _line(4, "hv3"), _line(1), _line(2)]
     assert add_lines(old[4:5], [_answer("hv1", _record(1, host_keys=[]))]) == [_comment(1)]
+
+
+def test_lines_that_are_right_stay_where_they_are() -> None:
+    """One machine of several is provisioned again: that changes nothing, wherever its lines are."""
+    old = [_line(1), _comment(2), *FOREIGN, _line(3)]
+    for record in (_record(1), _record(2, host_keys=[]), _record(3)):
+        assert add_lines(old, [_answer("hv1", record)]) == old
 
 
 def test_a_machine_that_was_removed_leaves_no_line() -> None:
