@@ -334,7 +334,7 @@ machines:
           needs no name; C(pool/volume) for V(volume); and C(nvme:), the PCI address of the drive, a slash and the
           number of the namespace for V(nvme), such as V(nvme:0000:01:00.0/1). It is null for a drive without a medium,
           and for types without such a form. C(backing) is given in the same way.
-      returned: with V(disks) in O(gather_subset)
+      returned: with V(disks) or V(backing_chains) in O(gather_subset)
       type: list
       elements: dict
       sample:
