@@ -170,11 +170,15 @@ def _finish(backups: Backups, begun: Manifest, folder: str) -> Manifest:
         if disk.merged is not None and os.path.lexists(f"{folder}/{disk.file}"):
             os.rename(f"{folder}/{disk.file}", f"{home}/{disk.file}")
     sync_folder(home)
-    ended = begun.after_merge()
-    _draft_manifest(folder, ended)
-    _place_manifest(folder, home)
+    return _conclude(backups, begun.after_merge(), folder)
+
+
+def _conclude(backups: Backups, manifest: Manifest, folder: str) -> Manifest:
+    """Have a backup say one form alone, and remove the directory of its merge. Raises VirtError, OSError."""
+    _draft_manifest(folder, manifest)
+    _place_manifest(folder, backups.path_of(manifest.id))
     directory.remove(backups.path, os.path.basename(folder))
-    return ended
+    return manifest
 
 
 def end_merge(backups: Backups, manifest: Manifest, stop: threading.Event) -> Manifest:
@@ -203,11 +207,7 @@ def end_merge(backups: Backups, manifest: Manifest, stop: threading.Event) -> Ma
                 f"some files of the interrupted merge of backup {manifest.id} in {backups.path} are damaged or gone, "
                 "so that it still needs what it was built on"
             )
-        before = manifest.before_merge()
-        _draft_manifest(folder, before)
-        _place_manifest(folder, home)
-        directory.remove(backups.path, os.path.basename(folder))
-        return before
+        return _conclude(backups, manifest.before_merge(), folder)
 
 
 def _has(folder: str, disk: DiskEntry, stop: threading.Event) -> bool:
