@@ -12,7 +12,9 @@ import typing as t
 from pathlib import Path
 from uuid import NAMESPACE_DNS, uuid5
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     DiskNote,
@@ -20,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     VolumeNote,
     notes_to_element,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import machines, make, plan
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import back_up
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult
@@ -71,6 +74,26 @@ class BackupHost:
     @staticmethod
     def disk(target: str, path: str, image_format: str = "qcow2", *, device: str = "disk", rest: str = "") -> str:
         return DISK.format(device=device, format=image_format, path=path, target=target, rest=rest)
+
+    def start(self, monkeypatch: pytest.MonkeyPatch, written: dict[str, int] | None) -> None:
+        """The machine runs, on a driver that has checkpoints, but no backups; QEMU's part of one is played.
+
+        written: the bytes that each disk has been written since the checkpoint; None as if QEMU did not know.
+        """
+        monkeypatch.setattr(machines, "end_job_of_killed_run", lambda *_what: None)
+        monkeypatch.setattr(plan, "sizes_since", lambda *_what: written)
+
+        def run_backup(_conn: t.Any, handle: t.Any, xml: str, checkpoint: str | None, *more: t.Any) -> None:
+            for disk in parse_xml(xml).iterfind("disks/disk/target"):
+                path = disk.get("file", "")
+                subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, str(SIZE)], check=True)
+            if checkpoint:
+                handle.checkpointCreateXML(checkpoint, 0)
+            more[-1]()
+
+        monkeypatch.setattr(make, "run_backup", run_backup)
+        self.options = dataclasses.replace(self.options, quiesce="false")
+        self.conn.lookupByName("web1").create()
 
     def back_up(self, *names: str, **options: t.Any) -> list[BackupResult]:
         chosen = dataclasses.replace(self.options, **options)

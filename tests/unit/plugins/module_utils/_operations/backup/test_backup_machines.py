@@ -16,14 +16,13 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import begin, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make, plan
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import (
     preview,
     preview_verify,
@@ -37,7 +36,6 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
     add_backup,
 )
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
-    SIZE,
     UUID,
     BackupHost,
 )
@@ -118,21 +116,7 @@ def test_nothing_is_later_than_the_end_of_time(machine: BackupHost) -> None:
 
 @pytest.fixture
 def running(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> BackupHost:
-    """It runs, on a driver that has checkpoints, but no backups."""
-    monkeypatch.setattr(machines, "end_job_of_killed_run", lambda *_what: None)
-    monkeypatch.setattr(plan, "sizes_since", lambda *_what: None)
-
-    def run_backup(_conn: t.Any, handle: t.Any, xml: str, checkpoint: str | None, *more: t.Any) -> None:
-        for disk in parse_xml(xml).iterfind("disks/disk/target"):
-            path = disk.get("file", "")
-            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, str(SIZE)], check=True)
-        if checkpoint:
-            handle.checkpointCreateXML(checkpoint, 0)
-        more[-1]()
-
-    monkeypatch.setattr(make, "run_backup", run_backup)
-    machine.options = dataclasses.replace(machine.options, quiesce="false")
-    machine.conn.lookupByName("web1").create()
+    machine.start(monkeypatch, written=None)
     return machine
 
 

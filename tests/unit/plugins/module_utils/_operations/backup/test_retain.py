@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import subprocess
 import threading
 import typing as t
 from pathlib import Path
@@ -15,14 +14,13 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import merge, verify
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup import machines, make, plan, retain
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import machines, retain
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import preview, verify_all
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult
 from ansible_collections.brine.virt.plugins.modules.virt_backup import as_diff
@@ -35,7 +33,6 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
     require_whole,
 )
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
-    SIZE,
     UUID,
     BackupHost,
 )
@@ -297,21 +294,7 @@ def test_the_machine_is_free_while_its_backups_are_merged(machine: BackupHost, m
 
 @pytest.fixture
 def running(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> BackupHost:
-    """It runs, on a driver that has checkpoints; QEMU's part of a backup is played."""
-    monkeypatch.setattr(machines, "end_job_of_killed_run", lambda *_what: None)
-    monkeypatch.setattr(plan, "sizes_since", lambda _handle, _name: {"vda": 65536})
-
-    def run_backup(_conn: t.Any, handle: t.Any, xml: str, checkpoint: str | None, *more: t.Any) -> None:
-        for disk in parse_xml(xml).iterfind("disks/disk/target"):
-            path = disk.get("file", "")
-            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, str(SIZE)], check=True)
-        if checkpoint:
-            handle.checkpointCreateXML(checkpoint, 0)
-        more[-1]()
-
-    monkeypatch.setattr(make, "run_backup", run_backup)
-    machine.options = dataclasses.replace(machine.options, quiesce="false")
-    machine.conn.lookupByName("web1").create()
+    machine.start(monkeypatch, written={"vda": 65536})
     return machine
 
 
