@@ -276,7 +276,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import check_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import lines
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
@@ -287,6 +286,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.ma
     preview,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.name import check_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
     ABSENT,
     PRESENT,

@@ -16,10 +16,13 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Uns
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back, read_texts, set_aside
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot, list_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
+    INTERNAL,
+    KnownSnapshot,
+    list_snapshots,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import INTERNAL
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 

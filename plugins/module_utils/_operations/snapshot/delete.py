@@ -13,8 +13,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL, KnownSnapshot
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView

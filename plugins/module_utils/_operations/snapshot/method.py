@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL, INTERNAL
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import read_only_disks, written_disks
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, INTERNAL
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
 
 AUTO, YES, NO = "auto", "true", "false"

@@ -11,9 +11,12 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back as put_back_snapshots
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
+    EXTERNAL,
+    SHUTOFF,
+    KnownSnapshot,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, SHUTOFF, default_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import (
     deletion_words,
@@ -21,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.de
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import has_new_files, note_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, Method, choose
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.name import default_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.readonly import hidden_disks, put_back
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.retention import Retention
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import state_after, steps_to_revert

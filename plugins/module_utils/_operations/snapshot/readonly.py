@@ -17,11 +17,10 @@ import posixpath
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import redefine
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL, KnownSnapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, read_only_disks
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import Snapshot
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import Snapshot
 
 _DAY_SECONDS = 86400
 

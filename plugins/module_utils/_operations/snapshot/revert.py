@@ -15,7 +15,14 @@ from dataclasses import replace
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
+    DISK_SNAPSHOT,
+    EXTERNAL,
+    PAUSED,
+    RUNNING,
+    SHUTOFF,
+    KnownSnapshot,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     READY,
@@ -27,13 +34,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE as MOVE_NAMESPACE
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
     NAMESPACE as SET_ASIDE_NAMESPACE,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import (
-    DISK_SNAPSHOT,
-    EXTERNAL,
-    PAUSED,
-    RUNNING,
-    SHUTOFF,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files

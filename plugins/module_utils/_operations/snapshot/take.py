@@ -11,7 +11,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.agent import agent_limit
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, INTERNAL, with_mark
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL, INTERNAL, with_mark
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_free_places
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import Method

@@ -14,8 +14,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import EXTERNAL, INTERNAL, Snapshot
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
+    EXTERNAL,
+    INTERNAL,
+    KnownSnapshot,
+    Snapshot,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, NO, YES, choose
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words

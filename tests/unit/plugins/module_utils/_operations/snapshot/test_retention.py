@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import INTERNAL, Snapshot
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import INTERNAL, Snapshot
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.retention import Retention, read_retention
 
 DAY = 86400
