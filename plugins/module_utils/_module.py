@@ -26,13 +26,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     open_connection,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import (
-    HIDDEN,
-    OPTION,
-    kept_secret,
-    masked,
-    masks_in,
-)
 
 LXML_PACKAGES = "package python3-lxml"
 
@@ -48,7 +41,34 @@ ALL, MIN = "all", "min"
 URI_ARGUMENTS: dict[str, dict[str, t.Any]] = {"uri": {"type": "str", "default": DEFAULT_URI}}
 
 
-class _Module(AnsibleModule):
+class Secrets(t.Protocol):
+    """What a module has to know of the secrets among its options; SecretOptions of ``_model/withheld.py`` is one.
+
+    A protocol, as most modules have no secrets, and need not take along what masks them.
+    """
+
+    @property
+    def hidden(self) -> str:
+        """What stands in the place of the options where they are not repeated."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What the action plugin sends beside the options."""
+
+    def in_clear(self, params: Mapping[str, t.Any]) -> bool:
+        """Whether secrets stand in the options that the action plugin should have taken out."""
+
+    def anywhere(self, params: Mapping[str, t.Any]) -> bool:
+        """Whether secrets may stand in the options, so that these are repeated nowhere."""
+
+    def texts(self, params: Mapping[str, t.Any]) -> set[str]:
+        """All that is to appear in no output."""
+
+    def masked(self, text: str, params: Mapping[str, t.Any]) -> str:
+        """A text without the secrets."""
+
+
+class VirtModule(AnsibleModule):
     """An AnsibleModule that says nothing of its options where secrets stand in them.
 
     A secret inside an option of type raw or dict cannot be marked in the argument spec; marking the whole option would
@@ -56,17 +76,11 @@ class _Module(AnsibleModule):
     places of secrets before the module gets to see them. Called without it, this one neither logs nor works.
     """
 
-    def __init__(
-        self,
-        has_secrets: t.Callable[[dict[str, t.Any]], bool] | None,
-        beside: t.Iterable[str],
-        secret_words: t.Collection[str],
-        settings: dict[str, t.Any],
-    ) -> None:
+    def __init__(self, secrets: Secrets | None, beside: t.Iterable[str], settings: dict[str, t.Any]) -> None:
         # Before the rest: an AnsibleModule logs and fails while it is being made.
-        self._has_secrets = has_secrets
-        self._secret_words = secret_words
-        self._beside: dict[str, t.Any] = dict.fromkeys([*beside, *([OPTION] if has_secrets is not None else [])])
+        self._secrets = secrets
+        names = [*beside, *(secrets.beside if secrets is not None else ())]
+        self._beside: dict[str, t.Any] = dict.fromkeys(names)
         super().__init__(**settings)
         self.params.update(self._beside)
 
@@ -74,62 +88,53 @@ class _Module(AnsibleModule):
         """Read the options, without what the action plugin has sent beside them: that is no option of a task's."""
         super()._load_params()
         self._beside = {name: self.params.pop(name, None) for name in self._beside}
-        self.no_log_values.update(kept_secret(self._beside))
-        if self._secret_words:
-            self.no_log_values.update(_values_of(self.params, self._secret_words))
+        if self._secrets is not None:
+            self.no_log_values.update(self._secrets.texts({**self.params, **self._beside}))
 
     @property
     def in_clear(self) -> bool:
-        """Whether secrets stand in the options themselves."""
-        return self._has_secrets is not None and self._has_secrets(self.params)
+        """Whether secrets stand in the options themselves that should not."""
+        return self._secrets is not None and self._secrets.in_clear(self.params)
+
+    def masked(self, text: str) -> str:
+        """A text without the secrets among the options."""
+        return text if self._secrets is None else self._secrets.masked(text, self.params)
 
     def log(self, msg: t.Any, log_args: t.Any = None) -> None:
         """Write into the host's log, unless that would hold a secret."""
-        if not self.in_clear and not self._secret_words:
+        if self._secrets is None or not self._secrets.anywhere(self.params):
             super().log(msg, log_args)
 
     def fail_json(self, msg: str, **more: t.Any) -> t.NoReturn:
         """End the module with an error, which repeats the options only where no secret stands in them."""
-        if self.in_clear or self._secret_words:
-            more = {**more, "invocation": {"module_args": HIDDEN}}
-        super().fail_json(msg, **more)
+        super().fail_json(msg, **{**more, **self._instead_of_options()})
 
     def exit_json(self, **result: t.Any) -> t.NoReturn:
-        """End the module with a result, which repeats the options only where no secret can stand in them."""
-        if self._secret_words:
-            result = {**result, "invocation": {"module_args": HIDDEN}}
-        super().exit_json(**result)
+        """End the module with a result, which repeats the options only where no secret stands in them."""
+        super().exit_json(**{**result, **self._instead_of_options()})
 
-
-def _values_of(options: t.Any, words: t.Collection[str]) -> t.Iterator[str]:
-    """All that stands under one of these words, however deep."""
-    if isinstance(options, Mapping):
-        for key, value in options.items():
-            if key in words and isinstance(value, (str, int, float)) and str(value):
-                yield str(value)
-            yield from _values_of(value, words)
-    elif isinstance(options, (list, tuple)):
-        for item in options:
-            yield from _values_of(item, words)
+    def _instead_of_options(self) -> dict[str, t.Any]:
+        if self._secrets is None or not self._secrets.anywhere(self.params):
+            return {}
+        return {"invocation": {"module_args": self._secrets.hidden}}
 
 
 def make_plain_module(
     argument_spec: dict[str, t.Any],
     *,
-    has_secrets: t.Callable[[dict[str, t.Any]], bool] | None = None,
+    secrets: Secrets | None = None,
     beside: t.Iterable[str] = (),
-    secret_words: t.Collection[str] = (),
     **settings: t.Any,
-) -> AnsibleModule:
+) -> VirtModule:
     """An AnsibleModule without the common options and requirements, for one that asks no hypervisor.
 
-    has_secrets: for a module whose action plugin sends the secrets beside the options (plugin_utils/_withhold.py), says
-    whether there are any in the options all the same. Read such options with ``opened``.
+    secrets: for a module that has them among its options; read those with ``opened`` that its action plugin sends
+    beside the others (plugin_utils/_withhold.py).
     beside: what the action plugin may send beside the options; it is in ``params`` too, None where it was not sent. As
     it is in no argument spec, it is in no documentation.
     """
     settings = {"supports_check_mode": True, **settings, "argument_spec": argument_spec}
-    module = _Module(has_secrets, beside, secret_words, settings)
+    module = VirtModule(secrets, beside, settings)
     if module.in_clear:
         module.fail_json(
             "The options contain secrets, but the module was called without its action plugin, which keeps them"
@@ -138,7 +143,7 @@ def make_plain_module(
     return module
 
 
-def make_module(argument_spec: dict[str, t.Any], **settings: t.Any) -> AnsibleModule:
+def make_module(argument_spec: dict[str, t.Any], **settings: t.Any) -> VirtModule:
     """An AnsibleModule with the common options beside its own, check mode supported unless ``settings`` say otherwise.
 
     settings: those of make_plain_module and of AnsibleModule.
@@ -230,7 +235,7 @@ def answer_of_each(
     return answer
 
 
-def finish(module: AnsibleModule, work: t.Callable[[], dict[str, t.Any]]) -> t.NoReturn:
+def finish(module: VirtModule, work: t.Callable[[], dict[str, t.Any]]) -> t.NoReturn:
     """Run ``work`` and end the module with what it returns; an error becomes the one message of a failure."""
     try:
         result = work()
@@ -242,16 +247,15 @@ def finish(module: AnsibleModule, work: t.Callable[[], dict[str, t.Any]]) -> t.N
     module.exit_json(**result)
 
 
-def _fail(module: AnsibleModule, text: str, exc: Exception) -> t.NoReturn:
+def _fail(module: VirtModule, text: str, exc: Exception) -> t.NoReturn:
     """Fail with a text, and with the exceptions behind it where these may be shown as they are.
 
     Where a secret stands in them they become a text, as Ansible masks only texts; and where somebody else's words have
     control characters in them, which Ansible prints as they come.
     """
-    masks = masks_in(module.params)
     trace = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
-    shown = visible(masked(trace, masks))
-    module.fail_json(msg=visible(masked(text, masks)), exception=exc if shown == trace else shown)
+    shown = visible(module.masked(trace))
+    module.fail_json(msg=visible(module.masked(text)), exception=exc if shown == trace else shown)
 
 
 def named_options(

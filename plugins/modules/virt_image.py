@@ -438,7 +438,7 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions, opened
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.images import SOURCES, change_images
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
@@ -473,7 +473,7 @@ def main() -> None:
             ("state", "absent", ("name",)),
         ],
         required_by={"url": "checksum"},
-        has_secrets=has_secrets,
+        secrets=SecretOptions(left_in=has_secrets),
         beside=[PROGRESS_FILE],
     )
 

@@ -500,7 +500,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine imp
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import STATES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import DirectoryAsPoolError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine, read_machines
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions, opened
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module, named_options
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import withdrawn_on_error
@@ -753,7 +753,7 @@ def main() -> None:
         required_one_of=[("name", "machines")],
         required_by={"places": "machines"},
         mutually_exclusive=[("machines", "name")],
-        has_secrets=has_secrets,
+        secrets=SecretOptions(left_in=has_secrets),
     )
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:
         module.fail_json(

@@ -105,7 +105,7 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, declared_nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions, opened
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module, named_options
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 
@@ -141,7 +141,7 @@ def expand(params: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_plain_module(ARGUMENTS, has_secrets=has_secrets)
+    module = make_plain_module(ARGUMENTS, secrets=SecretOptions(left_in=has_secrets))
     finish(module, lambda: expand(opened(module.params)))
 
 

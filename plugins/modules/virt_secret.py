@@ -220,6 +220,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.s
     VALUE_OPTIONS,
     read_secret,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.resources import (
     GivenResources,
@@ -250,7 +251,7 @@ OWN_ARGUMENTS: dict[str, dict[str, t.Any]] = {
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     **OWN_ARGUMENTS,
     # With no_log, Ansible would blot out every word of it in the output, names and all. The values are kept out by
-    # `secret_words`, wherever they stand.
+    # SecretOptions, wherever they stand.
     "secrets": {"type": "list", "elements": "dict", "no_log": False},
     "lock_timeout": {"type": "int", "default": 300},
 }
@@ -274,7 +275,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS, secret_words=VALUE_OPTIONS)
+    module = make_module(ARGUMENTS, secrets=SecretOptions(words=VALUE_OPTIONS))
     finish(module, lambda: work(module))
 
 

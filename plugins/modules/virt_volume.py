@@ -307,7 +307,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.source_fil
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import opened
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions, opened
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import read_used_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.change import change_volumes, read_volumes
@@ -358,7 +358,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS, has_secrets=has_secrets, beside=BESIDE)
+    module = make_module(ARGUMENTS, secrets=SecretOptions(left_in=has_secrets), beside=BESIDE)
     finish(module, lambda: work(module))
 
 

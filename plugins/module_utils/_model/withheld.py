@@ -92,6 +92,52 @@ def outside_placeholders(text: str, change: t.Callable[[str], str]) -> str:
     return "".join(part + mark for part, mark in zip(parts, [*kept, ""]))  # noqa: B905 - Python 3.9 has no strict
 
 
+@dataclasses.dataclass(frozen=True)
+class SecretOptions:
+    """What a module is told of the secrets among its options; Secrets in ``_module.py`` says what each part is for.
+
+    left_in: for one whose action plugin sends the secrets beside the options, tells whether there are any in these all
+    the same. words: names of options, however deep in others, whose values are secrets that no action plugin takes out.
+    """
+
+    left_in: t.Callable[[dict[str, t.Any]], bool] | None = None
+    words: t.Collection[str] = ()
+    hidden: str = HIDDEN
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What its action plugin sends beside the options."""
+        return () if self.left_in is None else (OPTION,)
+
+    def in_clear(self, params: Mapping[str, t.Any]) -> bool:
+        """Whether secrets stand in the options that the action plugin should have taken out."""
+        return self.left_in is not None and self.left_in(dict(params))
+
+    def anywhere(self, params: Mapping[str, t.Any]) -> bool:
+        """Whether secrets may stand in the options."""
+        return bool(self.words) or self.in_clear(params)
+
+    def texts(self, params: Mapping[str, t.Any]) -> set[str]:
+        """All that is to appear in no output."""
+        return {*kept_secret(params), *_values_of(params, self.words)}
+
+    def masked(self, text: str, params: Mapping[str, t.Any]) -> str:
+        """A text with asterisks in place of the secrets that were sent beside the options, and of placeholders."""
+        return masked(text, masks_in(params))
+
+
+def _values_of(options: t.Any, words: t.Collection[str]) -> t.Iterator[str]:
+    """All that stands under one of these words, however deep."""
+    if isinstance(options, Mapping):
+        for key, value in options.items():
+            if key in words and isinstance(value, (str, int, float)) and str(value):
+                yield str(value)
+            yield from _values_of(value, words)
+    elif isinstance(options, (list, tuple)):
+        for item in options:
+            yield from _values_of(item, words)
+
+
 def kept_secret(params: Mapping[str, t.Any]) -> set[str]:
     """All texts in the option, which are to appear in no output: what ``no_log`` makes of an option in a spec."""
     sent = params.get(OPTION) or {}

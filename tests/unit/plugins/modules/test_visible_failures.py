@@ -36,7 +36,7 @@ def test_a_failure_is_visible_with_all_that_led_to_it(work: t.Callable[[], t.NoR
         raise SystemExit(1)
 
     with pytest.raises(SystemExit):
-        finish(t.cast("t.Any", types.SimpleNamespace(params={}, fail_json=fail_json)), work)
+        finish(t.cast("t.Any", types.SimpleNamespace(masked=str, fail_json=fail_json)), work)
     assert said["msg"].isprintable()
     # An exception would be shown with the words of those that it came from.
     assert "ValueError" in said["exception"]

@@ -12,6 +12,7 @@ import pytest
 from ansible.module_utils import basic
 from ansible.module_utils.testing import patch_module_args
 
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.modules import virt_secret
 
@@ -69,7 +70,7 @@ def test_a_result_has_nothing_of_the_value(
     logged: list[str], capsys: pytest.CaptureFixture[str], options: dict[str, t.Any]
 ) -> None:
     with patch_module_args(options), pytest.raises(SystemExit):
-        module = make_module(virt_secret.ARGUMENTS, secret_words=virt_secret.VALUE_OPTIONS)
+        module = make_module(virt_secret.ARGUMENTS, secrets=SecretOptions(words=virt_secret.VALUE_OPTIONS))
         module.log("something")
         finish(module, lambda: {"changed": True, "secrets": [{"name": "a", "msg": f"libvirt said {SECRET}"}]})
     output = capsys.readouterr()
