@@ -24,8 +24,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     OPEN_SECONDS,
     VirConnect,
     open_connection,
+    run_in_time,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
 
 LXML_PACKAGES = "package python3-lxml"
 

@@ -51,7 +51,12 @@ PARSERS = {
     )
 }
 SCHEMA_PARSER = (Path("plugins/module_utils/_host/machines/schema.py"), "etree.parse")
-HOMES = {"libvirt": LIBVIRT_HOME, "libvirt_qemu": LIBVIRT_HOME, "libvirtmod": LIBVIRT_HOME, "lxml": LXML_HOME}
+HOMES = {
+    "libvirt": LIBVIRT_HOME,
+    "libvirt_qemu": MODULE_UTILS / "_host/agent.py",
+    "libvirtmod": LIBVIRT_HOME,
+    "lxml": LXML_HOME,
+}
 # What else there is to parse XML with; and what is beside it, and only writes.
 OTHER_PARSERS = ("xml", "defusedxml", "xmltodict")
 XML_WRITER = "xml.sax.saxutils"

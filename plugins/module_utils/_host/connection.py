@@ -1,7 +1,11 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way to one hypervisor's libvirt: open, close, time limit, and libvirt's errors as ours.
+"""The way to one hypervisor's libvirt: open, close, libvirt's errors as ours, and calls with a time limit.
+
+libvirt has no time limit for calls, so those that need one run in daemon threads, many side by side if asked to. Not
+``concurrent.futures``: its threads are joined when Python exits, so that a single call that never comes back would keep
+the whole program from ending.
 
 The only ``import libvirt`` of the collection. Whoever needs a constant takes ``connection.libvirt``.
 """
@@ -10,11 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
+import queue
 import sys
 import threading
+import time
 import traceback
 import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
@@ -24,9 +31,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnreachableError,
     UnsupportedError,
     VirtError,
+    as_virt_error,
     single_line,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import run_in_time
 
 LIBVIRT_IMPORT_ERROR: str | None = None
 try:
@@ -45,6 +52,8 @@ LIBVIRT_PACKAGES = "package python3-libvirt, on SUSE python3-libvirt-python"
 # A connection, a domain and so on as libvirt-python gives them; it has no type information.
 VirConnect = t.Any
 LibvirtError = t.Any
+Item = t.TypeVar("Item")
+Value = t.TypeVar("Value")
 
 # Names of libvirt's error codes (https://libvirt.org/html/libvirt-virterror.html#virErrorNumber) by what they mean to
 # us. By name, because an older libvirt lacks the newest codes.
@@ -199,6 +208,74 @@ class suppress_codes:  # noqa: N801 - used like contextlib.suppress
         return isinstance(exc, libvirt.libvirtError) and exc.get_error_code() in self._codes
 
 
+@dataclass(frozen=True)
+class ItemResult(t.Generic[Value]):
+    """What became of one item: its value, or the error instead."""
+
+    value: Value | None = None
+    error: VirtError | None = None
+
+
+def run_in_time(work: t.Callable[[], Value], timeout_seconds: float, late: str = "no answer") -> Value:
+    """What ``work()`` returns. Raises UnreachableError when that takes longer, and leaves its thread behind.
+
+    late: what the error says then, before the time. What the work returns after all is dropped.
+    """
+    (outcome,) = map_in_threads(lambda _nothing: work(), [None], threads=1, timeout_seconds=timeout_seconds, late=late)
+    if outcome.error is not None:
+        raise outcome.error
+    return t.cast("Value", outcome.value)
+
+
+def map_in_threads(
+    work: t.Callable[[Item], Value],
+    items: Sequence[Item],
+    *,
+    threads: int,
+    timeout_seconds: float | None = None,
+    late: str = "no answer",
+) -> list[ItemResult[Value]]:
+    """``work(item)`` for every item, at most ``threads`` at once; outcomes stand in the order of the items.
+
+    timeout_seconds: limit for all of them together; what has no answer by then has an UnreachableError, and its
+    thread is left behind. late: what that error says, before the time. Whatever an item raises is its outcome alone;
+    what is no VirtError becomes one (as_virt_error).
+    """
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, Value | None, Exception | None]] = queue.SimpleQueue()
+    for index in range(len(items)):
+        waiting.put(index)
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.is_set():
+            try:
+                index = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                done.put((index, work(items[index]), None))
+            except Exception as exc:  # carried to the thread that asked
+                done.put((index, None, exc))
+
+    for _number in range(min(threads, len(items))):
+        threading.Thread(target=run, daemon=True).start()
+
+    unanswered: ItemResult[Value] = ItemResult(error=UnreachableError(f"{late} within {timeout_seconds or 0:g} s"))
+    outcomes = [unanswered] * len(items)
+    deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    try:
+        for _item in items:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            index, value, error = done.get(timeout=left)
+            outcomes[index] = ItemResult(value, None if error is None else as_virt_error(error))
+    except queue.Empty:
+        pass  # the time is up: the rest stays unanswered
+    finally:
+        stop.set()
+    return outcomes
+
+
 def is_local(uri: str) -> bool:
     """Whether this URI means libvirt of the machine that this code runs on; the test driver is nobody's machine."""
     parts = urlsplit(uri)
@@ -260,23 +337,6 @@ def open_connection(
         # A connection that broke meanwhile cannot be closed properly, and the block has its own error to tell.
         with contextlib.suppress(libvirt.libvirtError):
             connection.close()
-
-
-def ask_agent(domain: t.Any, command: t.Mapping[str, t.Any], timeout_seconds: int) -> t.Any:
-    """The guest agent's answer to a command of its own protocol (QEMU, qga/qapi-schema.json), parsed.
-
-    libvirt may mark the running machine for it (taint custom-ga-command). Raises VirtError, also for what is no answer.
-    """
-    try:
-        import libvirt_qemu
-    except ImportError as exc:
-        raise UnsupportedError("Python cannot import libvirt_qemu") from exc
-    with translate_errors("the guest agent did not answer"):
-        text = libvirt_qemu.qemuAgentCommand(domain, json.dumps(command), timeout_seconds, 0)
-    try:
-        return json.loads(text)["return"]
-    except (KeyError, TypeError, ValueError, RecursionError) as exc:
-        raise HostError("the guest agent's answer cannot be read") from exc
 
 
 @functools.cache

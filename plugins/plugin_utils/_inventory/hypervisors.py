@@ -19,9 +19,12 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlencode, urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, UnreachableError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    map_in_threads,
+    open_connection,
+    run_in_time,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads, run_in_time
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import FACTS, needed_of
 

@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     VirConnect,
     is_local,
     libvirt,
+    map_in_threads,
     suppress_codes,
     translate_errors,
 )
@@ -29,7 +30,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.info.backing_chai
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import ACTIVE_STATES
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import snapshot_records
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 
 SNAPSHOTS, JOBS, CHAINS, IMAGES, OS, UPTIME = "snapshots", "jobs", "backing_chains", "images", "os", "uptime"

@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    ItemResult,
     VirConnect,
     libvirt,
+    map_in_threads,
     suppress_codes,
     translate_errors,
 )
@@ -42,7 +44,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.record i
     sizes_by_target,
     state_name,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import ItemResult, map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name

@@ -17,9 +17,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     as_virt_error,
     stopped,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import in_turn
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.change import (
     BY_GUEST,

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    map_in_threads,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import pending_of
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import PowerResult
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import (

@@ -17,10 +17,13 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     as_virt_error,
     one_of_these,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    map_in_threads,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import snapshot_records
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     is_flush_name,
 )

@@ -11,9 +11,13 @@ from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, ask_agent, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.agent import ask_agent
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    map_in_threads,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.cloud_init import read_status
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import Stage, WaitState
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.stopped import (

@@ -11,7 +11,12 @@ from collections.abc import Callable, Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    map_in_threads,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import (
     NEIGHBOURS_UNREAD,
     AgentLimits,
@@ -23,7 +28,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.record i
     record_from_xml,
     state_name,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import AGENT_CHANNEL, agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait import ssh

@@ -12,7 +12,7 @@ import threading
 import time
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, UnreachableError
-from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import map_in_threads
 
 
 def test_outcomes_stand_in_the_order_of_the_items() -> None:
@@ -59,7 +59,7 @@ def test_a_fault_is_the_outcome_of_its_item_alone_too_and_says_where_it_is() -> 
     outcomes = map_in_threads(lambda n: 1 // n, [1, 0, -1], threads=2)
     assert [outcome.value for outcome in outcomes] == [1, None, -1]
     assert re.fullmatch(
-        r"unexpected ZeroDivisionError in test_parallel\.py, line \d+: integer division or modulo by zero",
+        r"unexpected ZeroDivisionError in test_calls_in_time\.py, line \d+: integer division or modulo by zero",
         str(outcomes[1].error),
     )
 
@@ -82,7 +82,7 @@ def test_a_call_that_never_comes_back_does_not_keep_python_from_ending(
 ) -> None:
     program = (
         "import time\n"
-        "from ansible_collections.brine.virt.plugins.module_utils._host.parallel import map_in_threads\n"
+        "from ansible_collections.brine.virt.plugins.module_utils._host.connection import map_in_threads\n"
         "map_in_threads(lambda _n: time.sleep(600), [0], threads=1, timeout_seconds=0.1)\n"
     )
     started = time.monotonic()
