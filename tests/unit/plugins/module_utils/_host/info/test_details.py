@@ -14,8 +14,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.info.backing_chains import BackingChains
 from ansible_collections.brine.virt.plugins.module_utils._host.info.details import (
+    BackingChains,
     add_details,
     block_job_of,
     job_of,
