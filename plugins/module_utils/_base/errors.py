@@ -97,6 +97,30 @@ def as_virt_error(exc: BaseException) -> VirtError:
     return HostError(f"unexpected {type(exc).__name__}{place}" + (f": {words}" if words else ""))
 
 
+class HasError(t.Protocol):
+    """The result of one machine among several."""
+
+    error: VirtError | None
+
+
+@contextlib.contextmanager
+def own_error(result: HasError) -> t.Iterator[None]:
+    """Whatever the block raises is noted as the error of this machine, and ends the block: it is not the others'
+    fault, and they go on."""
+    try:
+        yield
+    except Exception as exc:  # noqa: BLE001 - as said
+        result.error = as_virt_error(exc)
+
+
+def with_done(error: VirtError, done: t.Sequence[str], *, hint: str | None = None) -> VirtError:
+    """An error with what was done before it. hint: instead of its own, where something was."""
+    if not done:
+        return error
+    what = f"{error.what}. Done before that: {', '.join(done)}"
+    return type(error)(what, where=error.where, hint=hint or error.hint)
+
+
 def combined_error(errors: t.Sequence[VirtError]) -> VirtError:
     """Several errors as one with a line for each; a single one as it is. Of their class when they share it."""
     if len(errors) == 1:

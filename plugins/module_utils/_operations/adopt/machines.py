@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, as_virt_error
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, own_error
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
@@ -56,10 +56,8 @@ def plan_adoptions(conn: VirConnect, names: Sequence[str], disks: Sequence[str])
     results = []
     for name in dict.fromkeys(names):
         result = AdoptionResult(name, name in view.domains)
-        try:
+        with own_error(result):
             result.plan = plan_adoption(name, view, disks)
-        except Exception as exc:  # whatever it is, it is not the other machines' fault
-            result.error = as_virt_error(exc)
         results.append(result)
     return results
 
@@ -80,12 +78,10 @@ def carry_out(
     for result in results:
         if result.plan is None or not result.plan.actions:
             continue
-        try:
-            # Nobody takes a volume of this hypervisor into use, and nobody moves or removes the machine.
-            with hypervisor_lock("init", wait_seconds=lock_seconds), machine_lock(result.name, wait_seconds=0):
-                view = HypervisorView(conn)
-                require_unchanged(result.plan, plan_adoption(result.name, view, disks))
-                host_domains.write_notes(view.domains[result.name].handle, result.plan.notes)
-                result.done = True
-        except Exception as exc:  # as above
-            result.error = as_virt_error(exc)
+        # Nobody takes a volume of this hypervisor into use, and nobody moves or removes the machine.
+        init_lock = hypervisor_lock("init", wait_seconds=lock_seconds)
+        with own_error(result), init_lock, machine_lock(result.name, wait_seconds=0):
+            view = HypervisorView(conn)
+            require_unchanged(result.plan, plan_adoption(result.name, view, disks))
+            host_domains.write_notes(view.domains[result.name].handle, result.plan.notes)
+            result.done = True

@@ -14,7 +14,7 @@ from dataclasses import replace
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     InputError,
     VirtError,
-    as_virt_error,
+    own_error,
     stopped,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory
@@ -47,7 +47,7 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
     results = []
     for name in dict.fromkeys(names):
         result = BackupResult(name)
-        try:
+        with own_error(result):
             plan = result.plan = plan_backup(conn, name, options)
             require_room(plan, options)
             result.backups = plan.backups
@@ -57,8 +57,6 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
                 plan.words,
             ]
             foresee(result, plan, options)
-        except Exception as exc:  # whatever it is, it is not the other machines' fault
-            result.error = as_virt_error(exc)
         results.append(result)
     return results
 
@@ -71,12 +69,10 @@ def back_up(
     for name in dict.fromkeys(names):
         result = BackupResult(name)
         began = time.monotonic()
-        try:
+        with own_error(result):
             if stop.is_set():
                 raise stopped()
             _back_up(conn, result, options, stop, ProgressMeter(progress.write_line, name))
-        except Exception as exc:  # as above
-            result.error = as_virt_error(exc)
         result.seconds = time.monotonic() - began
         results.append(result)
     return results
@@ -143,10 +139,8 @@ def preview_verify(names: Sequence[str], options: BackupOptions) -> list[BackupR
     results = []
     for name in dict.fromkeys(names):
         result = BackupResult(name)
-        try:
+        with own_error(result):
             result.to_verify = [one.id for one in _there(result, options).newest_first()]
-        except Exception as exc:  # as above
-            result.error = as_virt_error(exc)
         results.append(result)
     return results
 
@@ -159,10 +153,8 @@ def verify_all(
     for name in dict.fromkeys(names):
         result = BackupResult(name)
         began = time.monotonic()
-        try:
+        with own_error(result):
             _verify(result, options, stop, ProgressMeter(progress.write_line, name))
-        except Exception as exc:  # as above
-            result.error = as_virt_error(exc)
         result.seconds = time.monotonic() - began
         results.append(result)
     return results

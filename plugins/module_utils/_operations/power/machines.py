@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     VirtError,
     as_virt_error,
+    own_error,
     stopped,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, map_in_threads
@@ -85,13 +86,11 @@ def carry_out(
 
     def work(result: PowerResult) -> None:
         began = time.monotonic()
-        try:
+        with own_error(result):
             if stop.is_set():
                 raise stopped()
             with machine_lock(result.machine.name, lock_seconds), StateWatch(conn, result.machine.handle) as watch:
                 _MachineRun(result, request, watch, others, stop).run()
-        except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on
-            result.error = as_virt_error(exc)
         result.state = _state_now(result)
         result.seconds = time.monotonic() - began
 

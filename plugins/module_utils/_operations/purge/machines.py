@@ -10,7 +10,12 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, as_virt_error
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    VirtError,
+    as_virt_error,
+    own_error,
+    with_done,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
@@ -70,10 +75,8 @@ def plan_purges(conn: VirConnect, names: Sequence[str], options: PurgeOptions) -
     results = []
     for name in dict.fromkeys(names):
         result = PurgeResult(name)
-        try:
+        with own_error(result):
             result.plan = plan_purge(name, view, options)
-        except Exception as exc:  # whatever it is, it is not the other machines' fault
-            result.error = as_virt_error(exc)
         results.append(result)
     return results
 
@@ -153,8 +156,5 @@ def _run(conn: VirConnect, result: PurgeResult, plan: PurgePlan) -> None:
 
 def _with_actions(error: VirtError, result: PurgeResult) -> VirtError:
     """The error with what was done before it."""
-    if not result.actions:
-        return error
-    done = ", ".join(result.actions)
-    hint = f"{error.hint}. Then run it again" if error.hint else "Run it again to finish"
-    return type(error)(f"{error.what}. Done before that: {done}", where=error.where, hint=hint)
+    again = f"{error.hint}. Then run it again" if error.hint else "Run it again to finish"
+    return with_done(error, result.actions, hint=again)

@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
     VirtError,
-    as_virt_error,
+    own_error,
     stopped,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
@@ -80,11 +80,10 @@ def plan_machines(conn: VirConnect, names: Sequence[str], request: RebaseRequest
     results = []
     for name in dict.fromkeys(names):
         result = RebaseResult(name)
-        try:
-            result.plan = plan_rebase(conn, name, request)
-            result.plan.require_room()
-        except Exception as exc:  # whatever it is, it is not the other machines' fault
-            result.plan, result.error = None, as_virt_error(exc)
+        with own_error(result):
+            plan = plan_rebase(conn, name, request)
+            plan.require_room()
+            result.plan = plan
         results.append(result)
     return results
 
@@ -115,13 +114,11 @@ def carry_out(
         if result.plan is None or not result.plan.actions:
             continue
         began = time.monotonic()
-        try:
+        with own_error(result):
             if stop.is_set():
                 raise stopped()
             meter = ProgressMeter(progress.write_line, result.name)
             _Rebase(conn, result, request, stop, meter, lock_seconds).carry_out()
-        except Exception as exc:  # noqa: BLE001 - as above
-            result.error = as_virt_error(exc)
         result.seconds = time.monotonic() - began
 
 

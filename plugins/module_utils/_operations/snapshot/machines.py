@@ -16,6 +16,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     as_virt_error,
     one_of_these,
+    own_error,
+    with_done,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
@@ -93,10 +95,8 @@ def plan_snapshots(conn: VirConnect, names: Sequence[str], request: SnapshotRequ
     results = []
     for name in names:
         result = SnapshotResult(name)
-        try:
+        with own_error(result):
             result.plan = plan(conn, name, request)
-        except Exception as exc:  # whatever it is, it is not the other machines' fault
-            result.error = as_virt_error(exc)
         results.append(result)
     return results
 
@@ -148,7 +148,7 @@ def carry_out(
         except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on
             if result.plan is not None:
                 result.plan = result.plan.as_far_as(result.done)
-            result.error = _with_done(as_virt_error(exc), result.done)
+            result.error = with_done(as_virt_error(exc), result.done)
         _look(conn, result)
         result.seconds = time.monotonic() - began
 
@@ -174,10 +174,3 @@ def _look(conn: VirConnect, result: SnapshotResult) -> None:
             result.snapshots = snapshot_records(handle)
     except Exception as exc:  # noqa: BLE001 - as above
         result.remarks.append(f"its snapshots could not be listed afterwards: {as_virt_error(exc)}")
-
-
-def _with_done(error: VirtError, done: Sequence[str]) -> VirtError:
-    """The error with what was done before it."""
-    if not done:
-        return error
-    return type(error)(f"{error.what}. Done before that: {', '.join(done)}", where=error.where, hint=error.hint)

@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     InputError,
     VirtError,
     as_virt_error,
+    own_error,
     stopped,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
@@ -148,7 +149,7 @@ class TaskMigrations:
         self, spec: MigrationSpec, hypervisor: HypervisorView, name: str, uri: str, stack: contextlib.ExitStack
     ) -> MigrationResult:
         outcome = MigrationResult(spec, name, spec.target)
-        try:
+        with own_error(outcome):
             target = self._target(spec, stack, hypervisor, uri)
             outcome.target = target.name
             endpoints = Endpoints(uri, target.uri, self.source, target.hypervisor.conn)
@@ -159,8 +160,6 @@ class TaskMigrations:
             meter = ProgressMeter(self.progress.write_line, spec.name)
             planned = plan_between_pools if target is self._here else plan_migration
             outcome.migration = planned(spec.name, context, spec.where, meter.at)
-        except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on
-            outcome.error = as_virt_error(exc)
         return outcome
 
     def _target(

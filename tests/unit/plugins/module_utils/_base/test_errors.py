@@ -1,0 +1,51 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Errors of one machine among several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    VirtError,
+    own_error,
+    with_done,
+)
+
+
+@dataclass
+class Result:
+    error: VirtError | None = None
+
+
+def test_whatever_one_machine_raises_is_its_own_error() -> None:
+    results = [Result(), Result(), Result()]
+    for number, result in enumerate(results):
+        with own_error(result):
+            if number == 1:
+                raise ConflictError("it is in use")
+            _ = 1 // number
+    first, second, third = results
+    assert str(first.error).startswith("unexpected ZeroDivisionError in test_errors.py, line ")
+    assert isinstance(second.error, ConflictError) and third.error is None
+
+
+def test_an_interruption_is_no_error_of_a_machine() -> None:
+    result = Result()
+    with pytest.raises(KeyboardInterrupt), own_error(result):
+        raise KeyboardInterrupt
+    assert result.error is None
+
+
+def test_an_error_says_what_was_done_before_it() -> None:
+    error = ConflictError("it is in use", where="name", hint="Stop it")
+    assert with_done(error, [], hint="Run it again") is error
+    assert str(with_done(error, ["stop a", "delete b"])) == (
+        "name: it is in use. Done before that: stop a, delete b. Stop it"
+    )
+    again = with_done(error, ["stop a"], hint="Run it again")
+    assert (type(again), again.hint) == (ConflictError, "Run it again")
