@@ -419,7 +419,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, require_local
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
@@ -507,10 +507,7 @@ def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     params = module.params
     require_root("virt_migrate", params["uri"])
     specs = read_specs(params)
-    if not is_local(params["uri"]):
-        raise InputError(
-            f"{params['uri']} is another host", where="uri", hint="Run this on the hypervisor that the machines are on"
-        )
+    require_local(params["uri"], "that the machines are on")
     path = None if module.check_mode else params[PROGRESS_FILE]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:
         migrations = TaskMigrations(conn, stop, progress, bool(module.check_mode))

@@ -194,9 +194,8 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import require_destination
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, require_local
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
@@ -227,10 +226,7 @@ def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     """Do it, and say what it came to."""
     params = module.params
     require_root("virt_restore", params["uri"])
-    if not is_local(params["uri"]):
-        raise InputError(
-            f"{params['uri']} is another host", where="uri", hint="Run this on the hypervisor to restore to"
-        )
+    require_local(params["uri"], "to restore to")
     options = read_restore_options(params)
     require_destination(options.source, "src")
     path = None if module.check_mode else params[PROGRESS_FILE]

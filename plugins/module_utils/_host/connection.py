@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
+    InputError,
     NotFoundError,
     UnreachableError,
     UnsupportedError,
@@ -281,6 +282,12 @@ def is_local(uri: str) -> bool:
     parts = urlsplit(uri)
     driver, _plus, transport = parts.scheme.partition("+")
     return driver != "test" and not parts.hostname and transport in ("", "unix")
+
+
+def require_local(uri: str, what: str) -> None:
+    """Raise InputError where a URI means libvirt of another host. what: where the task has to run, in words."""
+    if not is_local(uri):
+        raise InputError(f"{uri} is another host", where="uri", hint=f"Run this on the hypervisor {what}")
 
 
 def make_uri(*, host: str, transport: str, user: str | None = None, port: int | None = None) -> str:

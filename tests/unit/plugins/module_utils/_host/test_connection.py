@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
+    InputError,
     NotFoundError,
     UnreachableError,
     UnsupportedError,
@@ -26,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host import connection
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     make_uri,
     open_connection,
+    require_local,
     translate_errors,
 )
 
@@ -199,3 +201,11 @@ def test_an_error_is_no_longer_than_somebody_reads() -> None:
     """Of a guest agent's error libvirt repeats every word."""
     error = connection.libvirt.libvirtError("a" * 100_000)
     assert len(str(connection.translate_error(error, "the guest agent did not answer"))) < 3000
+
+
+@pytest.mark.parametrize("uri", ["qemu+ssh://hv2/system", "qemu+tls://hv2/system", "test:///default"])
+def test_what_works_on_this_host_alone_refuses_another(uri: str) -> None:
+    require_local("qemu:///system", "to restore to")
+    with pytest.raises(InputError) as raised:
+        require_local(uri, "to restore to")
+    assert str(raised.value) == f"uri: {uri} is another host. Run this on the hypervisor to restore to"

@@ -16,10 +16,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage import po
 from ansible_collections.brine.virt.plugins.module_utils._operations.adopt import machines
 from ansible_collections.brine.virt.plugins.modules import virt_adopt
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.adopt.adopt_host import AdoptHost
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
-    POOL,
-    make_file,
-)
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import POOL
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volume_files import make_file
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import need, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools
@@ -28,6 +27,12 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machine_pla
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     make_plans,
     run_plans,
+)
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volume_files import (
+    DELETE,
+    MAKE,
+    delete_file,
+    make_file,
 )
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
@@ -88,26 +93,6 @@ class Host:
 
     def must_have(self, name: str) -> None:
         assert (self.pool / name).read_bytes().endswith(THEIRS), f"{name} was written over"
-
-
-MAKE: t.Any = getattr(getattr(libvirt, "virStoragePool", None), "createXML", None)
-DELETE: t.Any = getattr(getattr(libvirt, "virStorageVol", None), "delete", None)
-
-
-def make_file(pool: t.Any, xml: str, flags: int = 0) -> t.Any:
-    """What the daemon does."""
-    root = parse_xml(xml)
-    made = MAKE(pool, xml, flags)
-    image_format, size = need(root, "target/format").get("type", ""), root.findtext("capacity", "")
-    subprocess.run(["qemu-img", "create", "-q", "-f", image_format, made.path(), size], check=True)
-    return made
-
-
-def delete_file(volume: t.Any, flags: int = 0) -> t.Any:
-    path = volume.path()
-    answer = DELETE(volume, flags)
-    Path(path).unlink()
-    return answer
 
 
 @pytest.fixture

@@ -40,11 +40,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain impor
 from ansible_collections.brine.virt.plugins.module_utils._operations.export.machines import MachineExports
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model import strategies
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
-    POOL,
-    PurgeHost,
-    make_file,
-)
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import POOL, PurgeHost
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volume_files import make_file
 from ansible_collections.brine.virt.tests.unit.plugins.modules.test_virt_init_existing import (
     must_change_nothing,
     plans,

@@ -15,9 +15,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge import machines as purge_machines
 from ansible_collections.brine.virt.plugins.modules import virt_purge
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
-    POOL,
-    PurgeHost,
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import POOL, PurgeHost
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volume_files import (
     delete_file,
     make_file,
 )

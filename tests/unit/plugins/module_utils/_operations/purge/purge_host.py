@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.mac
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
 from ansible_collections.brine.virt.plugins.modules import virt_purge
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volume_files import MAKE
 
 SPEC: dict[str, t.Any] = {
     "name": "web1",
@@ -37,26 +38,6 @@ DISK = """
 <disk type='file' device='{device}'><driver type='{format}'/><source file='{path}'/><target dev='{target}'/></disk>
 """
 POOL = "<pool type='dir'><name>{}</name><target><path>{}</path></target></pool>"
-MAKE: t.Any = getattr(getattr(libvirt, "virStoragePool", None), "createXML", None)
-DELETE: t.Any = getattr(getattr(libvirt, "virStorageVol", None), "delete", None)
-
-
-def make_file(pool: t.Any, xml: str, flags: int = 0) -> t.Any:
-    """What the daemon does."""
-    root = parse_xml(xml)
-    made = MAKE(pool, xml, flags)
-    image_format, size = need(root, "target/format").get("type", ""), root.findtext("capacity", "")
-    below = root.findtext("backingStore/path")
-    backing = ["-b", below, "-F", "qcow2"] if below else []
-    subprocess.run(["qemu-img", "create", "-q", "-f", image_format, *backing, made.path(), size], check=True)
-    return made
-
-
-def delete_file(volume: t.Any, flags: int = 0) -> t.Any:
-    path = volume.path()
-    answer = DELETE(volume, flags)
-    Path(path).unlink()
-    return answer
 
 
 def disk(path: Path, target: str = "vda", *, device: str = "disk", image_format: str = "qcow2") -> str:
