@@ -85,7 +85,7 @@ FLAT = Path("plugins/modules")
 # plugins/, without itself.
 CLOSURES = {
     "modules/virt_info": 15,
-    "modules/virt_host_info": 23,
+    "modules/virt_host_info": 24,
     "inventory/domains": 17,
     "modules/virt_init": 130,
     # Between hypervisors, and between the pools of one.

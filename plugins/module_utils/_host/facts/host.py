@@ -5,19 +5,14 @@
 
 from __future__ import annotations
 
-import os
-import posixpath
-import re
 import typing as t
 from collections.abc import Callable, Collection
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import MOUNTS, Mount, mount_of, read_mounts
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, attribute, etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     is_local,
-    libvirt,
     translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.cpu_baseline import observe_guest_cpu, version_text
@@ -26,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks im
     observe_bridges,
     observe_networks,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.pools import observe_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.system import (
     observe_bridge_details,
     read_release,
@@ -33,20 +29,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.system impo
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import ACTIVE_STATES
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import is_started
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 
 DEFAULT_IMAGE_POOL = "images"
 # What is asked of a hypervisor beside what it is; each is calls of its own.
 SUBSETS = ("capabilities", "machines", "pools", "networks", "images")
-# Pools whose space is that of a mounted file system.
-_FILE_SYSTEM_POOLS = frozenset({"dir", "fs", "netfs"})
-# Pools whose source is some servers of one cluster, any of them, and the name that the storage has there.
-_CLUSTERS = frozenset({"rbd", "gluster", "sheepdog"})
-# File systems whose source is a server and what it exports, as of netfs pools; the types as the kernel names them.
-_EXPORTS = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.glusterfs"})
-# server:/srv/vms, [2001:db8::1]:/srv/vms, server:volume and //server/share.
-_EXPORT = re.compile(r"(?://)?(\[[^]]+\]|[^:/]+)[:/]/*(.*)")
 
 _Found = t.TypeVar("_Found")
 
@@ -198,104 +185,6 @@ def _default_machine_type(capabilities: etree._Element, arch: str | None) -> str
     """The type that ``q35`` stands for here, which a new machine gets that names none; None where there is no q35."""
     found = [m for guest in _own_guests(capabilities, arch) for m in guest.iter("machine") if m.text == "q35"]
     return found[0].get("canonical") if found else None
-
-
-def observe_pools(conn: VirConnect, *, local: bool) -> list[dict[str, t.Any]]:
-    """The pools by name, as the module's documentation has them. local: their paths are those of this host.
-
-    Raises VirtError.
-    """
-    with translate_errors("cannot list the storage pools"):
-        active = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)}
-        starting = conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_AUTOSTART)
-        autostart = {p.name() for p in starting}
-        active |= {p.name() for p in starting if p.name() not in active and is_started(p)}
-        described = [
-            (p.name(), read_description(f"storage pool {p.name()}", p.XMLDesc())) for p in conn.listAllStoragePools()
-        ]
-    pools = []
-    for name, root in sorted(described, key=lambda pair: pair[0]):
-        path = root.findtext("target/path")
-        is_active = name in active
-        on_file_system = local and is_active and root.get("type") in _FILE_SYSTEM_POOLS
-        space = _live_space(path) if on_file_system else None
-        if space is None and is_active:
-            space = {key: int(root.findtext(key) or 0) // MIB for key in ("capacity", "allocation", "available")}
-        shared = shared_storage_of(root)
-        if shared is None and on_file_system and path:
-            # Read now: what is only mounted when it is used is mounted since its space has been asked for.
-            shared = shared_storage_at(path, read_mounts(MOUNTS))
-        pools.append(
-            {
-                "name": name,
-                "type": root.get("type"),
-                "active": is_active,
-                "autostart": name in autostart,
-                "path": path,
-                "shared_storage": shared,
-                "capacity_mib": space["capacity"] if space else None,
-                "allocation_mib": space["allocation"] if space else None,
-                "available_mib": space["available"] if space else None,
-            }
-        )
-    return pools
-
-
-def _live_space(path: str | None) -> dict[str, int] | None:
-    """The space of a file system as libvirt counts it, but now: libvirt itself only counts when a pool is refreshed,
-    and sparse volumes have grown since."""
-    try:
-        seen = os.statvfs(path or "")
-    except OSError:
-        return None
-    capacity, available = seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize
-    return {"capacity": capacity // MIB, "allocation": (capacity - available) // MIB, "available": available // MIB}
-
-
-def shared_storage_of(root: etree._Element) -> str | None:
-    """The storage behind a pool, in words that are the same on every hypervisor, by the source in the pool's XML.
-
-    ``rbd MONITORS/POOL`` with the monitors sorted, and so for other clusters; ``netfs SERVER:/EXPORT``;
-    ``iscsi TARGET``. None for storage of one hypervisor alone, and for what the source does not tell (scsi, mpath).
-    https://libvirt.org/formatstorage.html#source-elements
-    """
-    kind, source = root.get("type"), root.find("source")
-    if source is None:
-        return None
-    servers = sorted({str(host.get("name")).lower() for host in source.iterfind("host") if host.get("name")})
-    name = source.findtext("name")
-    device, folder = attribute(source, "device", "path"), attribute(source, "dir", "path")
-    if kind in _CLUSTERS and name:
-        inner = (folder or "").strip("/")
-        return f"{kind} {','.join(servers)}/{name}{f'/{inner}' if inner else ''}"
-    if kind == "netfs" and servers and folder:
-        return _export(servers[0], folder)
-    if kind in ("iscsi", "iscsi-direct") and device:
-        # The name of a target is the only one of its kind.
-        return f"iscsi {device}"
-    return f"vstorage {name}" if kind == "vstorage" and name else None
-
-
-def shared_storage_at(path: str, mounts: t.Sequence[Mount]) -> str | None:
-    """The same for a directory: what a server exports, or a CephFS, that is mounted there or above.
-
-    None for any other file system: the name of a device says nothing on another hypervisor.
-    """
-    mount = mount_of(path, mounts)
-    if mount is None:
-        return None
-    inner = posixpath.relpath(os.path.realpath(path), mount.place)
-    # Bytes that are no text have no place in an answer.
-    source = mount.source.encode("utf-8", "replace").decode()
-    if mount.kind == "ceph":
-        return f"ceph {posixpath.normpath(posixpath.join(source, inner))}"
-    found = _EXPORT.fullmatch(source) if mount.kind in _EXPORTS else None
-    return _export(found.group(1), posixpath.join(found.group(2), inner)) if found else None
-
-
-def _export(server: str, folder: str) -> str:
-    path = posixpath.normpath(f"/{folder.strip('/')}")
-    return f"netfs {server.strip('[]').lower()}:{path}"
 
 
 def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:

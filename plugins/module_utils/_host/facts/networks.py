@@ -109,7 +109,7 @@ def check_bridge_vlan(conn: VirConnect, bridge: str, where: str, *, root: str | 
         )
     if text.strip() == "0":
         raise ConflictError(
-            f"the bridge {bridge} does not look at VLANs",
+            f"the bridge {bridge} does not filter VLANs",
             where=where,
             hint="Set vlan_filtering: true for it, in virt_bridge_bridges of the role virt_bridge",
         )

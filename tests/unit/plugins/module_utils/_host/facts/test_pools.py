@@ -13,8 +13,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.files import Mount
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.facts import host as host_facts
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import (
+from ansible_collections.brine.virt.plugins.module_utils._host.facts import pools as host_pools
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.pools import (
     observe_pools,
     shared_storage_at,
     shared_storage_of,
@@ -104,16 +104,16 @@ def test_only_the_hypervisor_itself_looks_at_what_is_mounted(
             return {pool["name"]: pool["shared_storage"] for pool in observe_pools(conn, local=local)}
 
     (tmp_path / "mounts").write_text("30 22 0:40 / /var/lib/libvirt rw - nfs4 nas:/export rw\n")
-    monkeypatch.setattr(host_facts, "MOUNTS", str(tmp_path / "mounts"))
+    monkeypatch.setattr(host_pools, "MOUNTS", str(tmp_path / "mounts"))
     assert shared(local=False) == {"default": None, "images": None}
     assert shared(local=True) == {"default": "netfs nas:/export/images", "images": None}
 
 
 def test_the_space_of_a_directory_is_measured_now(tmp_path: Path) -> None:
-    seen = host_facts._live_space(str(tmp_path))
+    seen = host_pools._live_space(str(tmp_path))
     assert seen is not None
     assert 0 < seen["available"] <= seen["capacity"]
-    assert host_facts._live_space(str(tmp_path / "missing")) is None
+    assert host_pools._live_space(str(tmp_path / "missing")) is None
 
 
 def test_libvirt_says_the_source_of_a_pool_that_is_not_active_as_well(node_uri: str) -> None:

@@ -1,0 +1,127 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The storage pools of a hypervisor: their space, and the storage behind those that several hypervisors may share."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.files import MOUNTS, Mount, mount_of, read_mounts
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, attribute, etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    libvirt,
+    translate_errors,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import is_started
+
+# Pools whose space is that of a mounted file system.
+_FILE_SYSTEM_POOLS = frozenset({"dir", "fs", "netfs"})
+# Pools whose source is some servers of one cluster, any of them, and the name that the storage has there.
+_CLUSTERS = frozenset({"rbd", "gluster", "sheepdog"})
+# File systems whose source is a server and what it exports, as of netfs pools; the types as the kernel names them.
+_EXPORTS = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.glusterfs"})
+# server:/srv/vms, [2001:db8::1]:/srv/vms, server:volume and //server/share.
+_EXPORT = re.compile(r"(?://)?(\[[^]]+\]|[^:/]+)[:/]/*(.*)")
+
+
+def observe_pools(conn: VirConnect, *, local: bool) -> list[dict[str, t.Any]]:
+    """The pools by name, as the module's documentation has them. local: their paths are those of this host.
+
+    Raises VirtError.
+    """
+    with translate_errors("cannot list the storage pools"):
+        active = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)}
+        starting = conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_AUTOSTART)
+        autostart = {p.name() for p in starting}
+        active |= {p.name() for p in starting if p.name() not in active and is_started(p)}
+        described = [
+            (p.name(), read_description(f"storage pool {p.name()}", p.XMLDesc())) for p in conn.listAllStoragePools()
+        ]
+    pools = []
+    for name, root in sorted(described, key=lambda pair: pair[0]):
+        path = root.findtext("target/path")
+        is_active = name in active
+        on_file_system = local and is_active and root.get("type") in _FILE_SYSTEM_POOLS
+        space = _live_space(path) if on_file_system else None
+        if space is None and is_active:
+            space = {key: int(root.findtext(key) or 0) // MIB for key in ("capacity", "allocation", "available")}
+        shared = shared_storage_of(root)
+        if shared is None and on_file_system and path:
+            # Read now: what is only mounted when it is used is mounted since its space has been asked for.
+            shared = shared_storage_at(path, read_mounts(MOUNTS))
+        pools.append(
+            {
+                "name": name,
+                "type": root.get("type"),
+                "active": is_active,
+                "autostart": name in autostart,
+                "path": path,
+                "shared_storage": shared,
+                "capacity_mib": space["capacity"] if space else None,
+                "allocation_mib": space["allocation"] if space else None,
+                "available_mib": space["available"] if space else None,
+            }
+        )
+    return pools
+
+
+def _live_space(path: str | None) -> dict[str, int] | None:
+    """The space of a file system as libvirt counts it, but now: libvirt itself only counts when a pool is refreshed,
+    and sparse volumes have grown since."""
+    try:
+        seen = os.statvfs(path or "")
+    except OSError:
+        return None
+    capacity, available = seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize
+    return {"capacity": capacity // MIB, "allocation": (capacity - available) // MIB, "available": available // MIB}
+
+
+def shared_storage_of(root: etree._Element) -> str | None:
+    """The storage behind a pool, in words that are the same on every hypervisor, by the source in the pool's XML.
+
+    ``rbd MONITORS/POOL`` with the monitors sorted, and so for other clusters; ``netfs SERVER:/EXPORT``;
+    ``iscsi TARGET``. None for storage of one hypervisor alone, and for what the source does not tell (scsi, mpath).
+    https://libvirt.org/formatstorage.html#source-elements
+    """
+    kind, source = root.get("type"), root.find("source")
+    if source is None:
+        return None
+    servers = sorted({str(host.get("name")).lower() for host in source.iterfind("host") if host.get("name")})
+    name = source.findtext("name")
+    device, folder = attribute(source, "device", "path"), attribute(source, "dir", "path")
+    if kind in _CLUSTERS and name:
+        inner = (folder or "").strip("/")
+        return f"{kind} {','.join(servers)}/{name}{f'/{inner}' if inner else ''}"
+    if kind == "netfs" and servers and folder:
+        return _export(servers[0], folder)
+    if kind in ("iscsi", "iscsi-direct") and device:
+        # The name of a target is the only one of its kind.
+        return f"iscsi {device}"
+    return f"vstorage {name}" if kind == "vstorage" and name else None
+
+
+def shared_storage_at(path: str, mounts: t.Sequence[Mount]) -> str | None:
+    """The same for a directory: what a server exports, or a CephFS, that is mounted there or above.
+
+    None for any other file system: the name of a device says nothing on another hypervisor.
+    """
+    mount = mount_of(path, mounts)
+    if mount is None:
+        return None
+    inner = posixpath.relpath(os.path.realpath(path), mount.place)
+    # Bytes that are no text have no place in an answer.
+    source = mount.source.encode("utf-8", "replace").decode()
+    if mount.kind == "ceph":
+        return f"ceph {posixpath.normpath(posixpath.join(source, inner))}"
+    found = _EXPORT.fullmatch(source) if mount.kind in _EXPORTS else None
+    return _export(found.group(1), posixpath.join(found.group(2), inner)) if found else None
+
+
+def _export(server: str, folder: str) -> str:
+    path = posixpath.normpath(f"/{folder.strip('/')}")
+    return f"netfs {server.strip('[]').lower()}:{path}"
