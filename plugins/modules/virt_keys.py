@@ -420,7 +420,9 @@ def read_spec(params: dict[str, t.Any]) -> TlsSpec:
         known=_read_cas(exchange, "known"),
         accepted=_read_cas(exchange, "accepted"),
         revoked=frozenset(
-            (one.issuer, entry.serial_number) for one in certs.read_lists(exchange.get("reissue", "")) for entry in one
+            (one.issuer, entry.serial_number)
+            for one in certs.read_revocation_lists(exchange.get("reissue", ""))
+            for entry in one
         ),
         replace_foreign=params["replace_foreign"],
     )

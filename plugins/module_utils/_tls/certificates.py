@@ -85,7 +85,7 @@ def read_certificates(text: str, where: str) -> list[x509.Certificate]:
     return found
 
 
-def read_lists(text: str) -> list[x509.CertificateRevocationList]:
+def read_revocation_lists(text: str) -> list[x509.CertificateRevocationList]:
     """All revocation lists in a PEM text; broken ones are left out, as they are to be replaced."""
     found = []
     for block in _PEM_LIST.findall(text):

@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.files import (
     write_file,
 )
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import ROOT, KeyPairFiles, TrustFiles
-from ansible_collections.brine.virt.plugins.module_utils._tls.request import load_key, waiting
+from ansible_collections.brine.virt.plugins.module_utils._tls.request import load_key, staged
 
 
 def install_cas(trust: TrustFiles, cas: list[x509.Certificate], *, valuable: bool) -> list[str]:
@@ -33,33 +33,33 @@ def install_certificate(key_pair: KeyPairFiles, text: str, *, valuable: bool) ->
     The two renames are not one: what a run that is killed between them leaves, finish_installation brings to its end.
     """
     certificate = certs.read_certificates(text, f"the answer for {key_pair.name}")[0]
-    key = load_key(waiting(key_pair.key))
+    key = load_key(staged(key_pair.key))
     if key is None or certs.public_bytes(key.public_key()) != certs.public_bytes(certificate.public_key()):
         raise ConflictError(f"the pending key for {key_pair.certificate} has changed in the meantime", hint="Run again")
     kept = [keep_backup(path) for path in (key_pair.key, key_pair.certificate)] if valuable else []
     # QEMU reads its certificate and need not own it.
     owner = key_pair.owner if key_pair.kind == "client" else ROOT
-    write_file(waiting(key_pair.certificate), text.encode(), owner, CERTIFICATE_MODE)
+    write_file(staged(key_pair.certificate), text.encode(), owner, CERTIFICATE_MODE)
     finish_installation(key_pair)
     return [path for path in kept if path]
 
 
 def finish_installation(key_pair: KeyPairFiles) -> bool:
     """Put in place what waits, when a certificate waits that has its key. Returns whether something was."""
-    text = read_text(waiting(key_pair.certificate))
+    text = read_text(staged(key_pair.certificate))
     if text is None:
         return False
     try:
         wanted = certs.public_bytes(certs.read_certificates(text, key_pair.certificate)[0].public_key())
     except InputError:
         wanted = b""
-    for path in (waiting(key_pair.key), key_pair.key):
+    for path in (staged(key_pair.key), key_pair.key):
         key = load_key(path)
         if key is not None and certs.public_bytes(key.public_key()) == wanted:
             os.replace(path, key_pair.key)
             sync_folder(os.path.dirname(key_pair.key))
-            os.replace(waiting(key_pair.certificate), key_pair.certificate)
+            os.replace(staged(key_pair.certificate), key_pair.certificate)
             sync_folder(os.path.dirname(key_pair.certificate))
             return True
-    os.unlink(waiting(key_pair.certificate))
+    os.unlink(staged(key_pair.certificate))
     return False

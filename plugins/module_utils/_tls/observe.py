@@ -56,7 +56,7 @@ def observe_revocations(root: str = "") -> list[dict[str, t.Any]]:
             continue
         if text is None or certs.CRYPTOGRAPHY_IMPORT_ERROR is not None:
             continue
-        for revocations in certs.read_lists(text):
+        for revocations in certs.read_revocation_lists(text):
             until = certs.next_update(revocations)
             found.append(
                 {

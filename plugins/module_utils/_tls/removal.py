@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.check import find_
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import CERTIFICATE_MODE, write_file
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KeyPairFiles, TlsFiles, TrustFiles
 from ansible_collections.brine.virt.plugins.module_utils._tls.renewal import RenewalReport
-from ansible_collections.brine.virt.plugins.module_utils._tls.request import waiting
+from ansible_collections.brine.virt.plugins.module_utils._tls.request import staged
 
 
 def remove_all(places: TlsFiles, known: t.Sequence[x509.Certificate], report: RenewalReport) -> list[str]:
@@ -40,7 +40,7 @@ def remove_all(places: TlsFiles, known: t.Sequence[x509.Certificate], report: Re
 
 def _remove_key_pair(key_pair: KeyPairFiles, known: t.Sequence[x509.Certificate], report: RenewalReport) -> list[str]:
     # Only this code gives files such names.
-    for path in (waiting(key_pair.key), waiting(key_pair.certificate)):
+    for path in (staged(key_pair.key), staged(key_pair.certificate)):
         _remove(path, report)
     text = read_text(key_pair.certificate)
     if text is None:
@@ -72,7 +72,7 @@ def _remove_cas(trust: TrustFiles, known: t.Sequence[x509.Certificate], report: 
 
 
 def _remove_lists(trust: TrustFiles, known: t.Sequence[x509.Certificate], report: RenewalReport) -> list[str]:
-    found = certs.read_lists(read_text(trust.revocations) or "")
+    found = certs.read_revocation_lists(read_text(trust.revocations) or "")
     others = [one for one in found if find_issuer(one, known) is None]
     left = [f"{trust.revocations}: of {certs.as_text(one.issuer)}, not of this cloud" for one in others]
     if len(others) == len(found):

@@ -28,7 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.check import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._tls.files import CERTIFICATE_MODE, guard, write_file
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KeyPairFiles, TlsFiles, TrustFiles
-from ansible_collections.brine.virt.plugins.module_utils._tls.request import make_request, waiting
+from ansible_collections.brine.virt.plugins.module_utils._tls.request import make_request, staged
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class RenewalReport:
 def prepare(places: TlsFiles, spec: TlsSpec, trust_update: TrustUpdate, report: RenewalReport) -> None:
     """The first visit."""
     for key_pair in places.key_pairs:
-        if not trust_update.only_trust and os.path.exists(waiting(key_pair.certificate)):
+        if not trust_update.only_trust and os.path.exists(staged(key_pair.certificate)):
             report.act(
                 f"finished {key_pair.certificate}", key_pair.kind, partial(install.finish_installation, key_pair)
             )
@@ -125,7 +125,7 @@ def _keep_trust(
 def _keep_revocations(trust: TrustFiles, text: str, report: RenewalReport) -> None:
     found = read_text(trust.revocations)
     if text and found != text:
-        count = sum(len(revocations) for revocations in certs.read_lists(text))
+        count = sum(len(revocations) for revocations in certs.read_revocation_lists(text))
         report.act(
             f"{trust.revocations}: {count} revoked",
             trust.kind,
@@ -139,9 +139,9 @@ def _refuse_unrevoked(trust: TrustFiles, text: str, spec: TlsSpec) -> None:
     The controller's folder may be an older one, from a backup or of another controller.
     """
     revoked: dict[x509.Name, set[int]] = {}
-    for one in certs.read_lists(text):
+    for one in certs.read_revocation_lists(text):
         revoked.setdefault(one.issuer, set()).update(entry.serial_number for entry in one)
-    for one in certs.read_lists(read_text(trust.revocations) or "") if text else ():
+    for one in certs.read_revocation_lists(read_text(trust.revocations) or "") if text else ():
         unrevoked = {entry.serial_number for entry in one} - revoked.get(one.issuer, set())
         if unrevoked and find_issuer(one, spec.known) is not None:
             raise ConflictError(
@@ -171,8 +171,8 @@ def _keep_key_pair(state: KeyPairState, spec: TlsSpec, report: RenewalReport) ->
                 key_pair.kind,
                 lambda: guard(key_pair.key, key_pair.owner),
             )
-        if os.path.lexists(waiting(key_pair.key)):
-            report.act(f"removed {waiting(key_pair.key)}", "", lambda: os.unlink(waiting(key_pair.key)))
+        if os.path.lexists(staged(key_pair.key)):
+            report.act(f"removed {staged(key_pair.key)}", "", lambda: os.unlink(staged(key_pair.key)))
         return
     report.done.append(f"{key_pair.certificate}: new, as {', '.join(state.reasons)}")
     # In check mode the request is empty, and says no more than that there would be one.

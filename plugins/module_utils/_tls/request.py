@@ -11,7 +11,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.files import KEY_M
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KeyPairFiles
 
 
-def waiting(path: str) -> str:
+def staged(path: str) -> str:
     """Where a key or a certificate lies until it is put in place."""
     return f"{path}.new"
 
@@ -32,7 +32,7 @@ def make_request(key_pair: KeyPairFiles, key_type: str, common_name: str) -> str
     The key of an earlier run that got no further is taken again. The request says little: the authority decides what
     stands in the certificate.
     """
-    path = waiting(key_pair.key)
+    path = staged(key_pair.key)
     key = load_key(path)
     if key is None or not certs.fits_key_type(key.public_key(), key_type) or not is_guarded(path, key_pair.owner):
         key = certs.make_key(key_type)

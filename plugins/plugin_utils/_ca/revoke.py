@@ -63,7 +63,7 @@ def unissued(ca_store: CaStore, revoked: Sequence[str]) -> list[str]:
 def _list_of(ca_store: CaStore, ca: CertificateAuthority, wanted: set[int], *, save: bool) -> str:
     path = ca_store.folder / f"{ca.short}.crl"
     text = path.read_text(encoding="ascii") if path.exists() else ""
-    found = certs.read_lists(text)
+    found = certs.read_revocation_lists(text)
     if text.strip() and not found:
         # Another one in its place would let in again all that it has revoked.
         raise InputError(

@@ -239,9 +239,9 @@ def test_what_was_revoked_stays_so(folder: Path) -> None:
     for revoked in ([], ["alice"], [ALICE_SERIAL]):
         text = revocation_lists(authorities, revoked, save=True)
         assert text == recorded
-    (listed,) = certs.read_lists(recorded)
+    (listed,) = certs.read_revocation_lists(recorded)
     assert [f"{entry.serial_number:x}" for entry in listed] == [ALICE_SERIAL]
-    more = certs.read_lists(revocation_lists(authorities, ["hv1"], save=True))[0]
+    more = certs.read_revocation_lists(revocation_lists(authorities, ["hv1"], save=True))[0]
     assert {f"{entry.serial_number:x}" for entry in more} == {ALICE_SERIAL, HV1_SERIAL}
     assert more.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number == 2
 

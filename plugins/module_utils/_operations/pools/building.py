@@ -25,9 +25,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.devices import (
     devices_of_group,
     has_dataset,
+    real_paths,
     require_blank,
     require_unused_device,
-    same_devices,
     signatures_on,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import (
@@ -73,7 +73,7 @@ def _needs_file_system(conn: VirConnect, spec: PoolSpec, have: t.Mapping[str, t.
 def _needs_group(conn: VirConnect, spec: PoolSpec, group: str) -> bool:
     there = devices_of_group(group)
     if there is not None:
-        others = [path for path in spec.devices if not same_devices([path]) <= same_devices(there)]
+        others = [path for path in spec.devices if not real_paths([path]) <= real_paths(there)]
         if others:
             raise ConflictError(
                 f"the volume group {group} exists without {', '.join(others)}",
@@ -114,7 +114,7 @@ def _require_devices(conn: VirConnect, spec: PoolSpec, what: str) -> None:
             where=spec.at("devices"),
             hint="Give devices: [/dev/disk/by-id/...]",
         )
-    if len(same_devices(spec.devices)) != len(spec.devices):
+    if len(real_paths(spec.devices)) != len(spec.devices):
         raise InputError("a device is named twice", where=spec.at("devices"))
     _require_free(conn, spec.devices, spec, "devices")
 

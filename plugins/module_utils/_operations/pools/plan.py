@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import is_started
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.devices import (
     devices_of_group,
-    require_not_a_machines,
+    require_not_used_by_machine,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.directory import (
     require_mount_point,
@@ -196,10 +196,10 @@ class PoolPlanner:
             return
         have = options_of(root)
         if spec.type == "fs":
-            require_not_a_machines(self._conn, [have["device"]], spec.at("device"))
+            require_not_used_by_machine(self._conn, [have["device"]], spec.at("device"))
         elif spec.type == "logical":
             group = have["volume_group"]
-            require_not_a_machines(self._conn, devices_of_group(group) or (), spec.at("volume_group"))
+            require_not_used_by_machine(self._conn, devices_of_group(group) or (), spec.at("volume_group"))
 
     def _require_mountable(self, spec: PoolSpec, root: etree._Element) -> None:
         """Only where this runs on the hypervisor."""

@@ -40,7 +40,11 @@ def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
     """All fields that the spec names. Raises UnsupportedError for what would leave a machine that cannot boot."""
     _check_platform(machine, draft, where)
     wanted = [(field, machine.hardware[field.key]) for field in HARDWARE if machine.hardware.get(field.key) is not None]
-    new = {field.key: want for field, want in wanted if not _has(field, _have(field, want, draft), want)}
+    new = {
+        field.key: want
+        for field, want in wanted
+        if not _is_as_requested(field, _defined_value(field, want, draft), want)
+    }
     if set(new) - {"vcpus", "memory"}:
         # What the machine has already it may keep, whatever the hypervisor says of itself.
         asked = replace(machine, hardware=new, firmware=None)
@@ -48,7 +52,7 @@ def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
     for field, want in wanted:
         if field.key in new:
             _change(field, want, draft)
-        elif draft.live is not None and not _has(field, field.read(draft.live), shown_value(field, want)):
+        elif draft.live is not None and not _is_as_requested(field, field.read(draft.live), shown_value(field, want)):
             # Changed in the definition by an earlier run, or by hand; the machine has not been started since.
             draft.pending.append(field.key)
     if "serials" in new and not machine.hardware.get("consoles"):
@@ -56,7 +60,7 @@ def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
     _compare_fragment(machine, draft, where)
 
 
-def _has(field: Field, have: t.Any, want: t.Any) -> bool:
+def _is_as_requested(field: Field, have: t.Any, want: t.Any) -> bool:
     """Whether the machine has what is requested.
 
     The console of the first serial device is there with that device, whoever asks for no consoles
@@ -87,14 +91,14 @@ def shown_value(field: Field, value: t.Any) -> t.Any:
     return value
 
 
-def _have(field: Field, want: t.Any, draft: Draft) -> t.Any:
+def _defined_value(field: Field, want: t.Any, draft: Draft) -> t.Any:
     """What is in the definition; the XML with the passwords is asked for only where one is requested."""
     has_secret = isinstance(want, Mapping) and "password" in want
     return field.read(draft.secret if has_secret else draft.domain.xml)
 
 
 def _change(field: Field, want: t.Any, draft: Draft) -> None:
-    have = _have(field, want, draft)
+    have = _defined_value(field, want, draft)
     shown = {key: have.get(key) for key in want} if isinstance(want, dict) and isinstance(have, dict) else have
     draft.differ((field.key,), plain(shown), plain(want))
     xml = draft.record(field.key)

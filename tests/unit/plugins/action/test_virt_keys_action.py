@@ -407,7 +407,7 @@ def test_what_is_revoked_stays_so_with_an_older_folder(cloud: Cloud) -> None:
     serials = str(caught.value).partition("as revoked: ")[2].partition(". Is")[0].split(", ")
     assert len(serials) == 4
     assert cloud.keep("hv1", revoked=["12345678", *serials], **older)["changed"]
-    assert [len(one) for one in certs.read_lists(cloud.read("etc/pki/CA/cacrl.pem"))] == [5]
+    assert [len(one) for one in certs.read_revocation_lists(cloud.read("etc/pki/CA/cacrl.pem"))] == [5]
 
 
 def test_what_is_revoked_reaches_the_host(cloud: Cloud) -> None:

@@ -64,10 +64,10 @@ def signatures_on(path: str) -> list[str]:
 
 def require_unused_device(conn: VirConnect, path: str, where: str) -> None:
     """Raise ConflictError where a machine has a device, the disk that it is a part of, or a part of it; or may have."""
-    require_not_a_machines(conn, [path], where, "Nothing is made on it")
+    require_not_used_by_machine(conn, [path], where, "Nothing is made on it")
 
 
-def require_not_a_machines(
+def require_not_used_by_machine(
     conn: VirConnect,
     paths: t.Sequence[str],
     where: str,
@@ -122,7 +122,7 @@ def has_dataset(name: str) -> bool:
     return name in answer.text.splitlines()
 
 
-def same_devices(paths: t.Iterable[str]) -> set[t.Hashable]:
+def real_paths(paths: t.Iterable[str]) -> set[t.Hashable]:
     """The same for all names that devices have."""
     return {os.path.realpath(path) for path in paths}
 

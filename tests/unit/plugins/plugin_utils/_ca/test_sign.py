@@ -141,7 +141,7 @@ def test_nothing_revoked_is_no_list(ca_store: CaStore) -> None:
 def test_what_is_revoked_stays_revoked(ca_store: CaStore) -> None:
     first, second, other = issue(ca_store), issue(ca_store, unit="migration"), issue(ca_store, name="hv2")
     text = revocation_lists(ca_store, ["hv1"], save=True)
-    (made,) = certs.read_lists(text)
+    (made,) = certs.read_revocation_lists(text)
     assert {entry.serial_number for entry in made} == {first.serial_number, second.serial_number}
     assert certs.is_issued_by(made, ca_store.current.certificate)
     assert certs.next_update(made) == certs.not_after(ca_store.current.certificate)
@@ -151,7 +151,7 @@ def test_what_is_revoked_stays_revoked(ca_store: CaStore) -> None:
     serial = f"{other.serial_number:x}"
     assert revocation_lists(ca_store, [serial], save=False) != text
     assert revocation_lists(ca_store, [], save=True) == text
-    (more,) = certs.read_lists(revocation_lists(ca_store, [serial.upper()], save=True))
+    (more,) = certs.read_revocation_lists(revocation_lists(ca_store, [serial.upper()], save=True))
     assert len(more) == 3
     assert more.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number == 2
 
@@ -161,7 +161,7 @@ def test_only_what_was_issued_can_be_revoked_by_name(ca_store: CaStore) -> None:
         revocation_lists(ca_store, ["hv9"], save=True)
     assert caught.value.where == "revoked[0]"
     # A serial number may be of a certificate that was made elsewhere.
-    (made,) = certs.read_lists(revocation_lists(ca_store, ["0123456789abcdef"], save=True))
+    (made,) = certs.read_revocation_lists(revocation_lists(ca_store, ["0123456789abcdef"], save=True))
     assert [entry.serial_number for entry in made] == [0x0123456789ABCDEF]
 
 

@@ -116,8 +116,8 @@ def test_a_disk_and_its_parts_are_one(tmp_path: Path, monkeypatch: pytest.Monkey
         domain = conn.defineXML(MACHINE.format(path=f"/dev/{machine}"))
         try:
             with pytest.raises(ConflictError, match=rf"device: /dev/{pool} is used by machine db1. Two systems"):
-                devices.require_not_a_machines(conn, ["/dev/nope", f"/dev/{pool}"], "device")
-            devices.require_not_a_machines(conn, ["/dev/nopd4"], "device")
+                devices.require_not_used_by_machine(conn, ["/dev/nope", f"/dev/{pool}"], "device")
+            devices.require_not_used_by_machine(conn, ["/dev/nopd4"], "device")
             with pytest.raises(ConflictError, match="Nothing is made on it"):
                 devices.require_unused_device(conn, f"/dev/{pool}", "device")
         finally:
@@ -158,5 +158,5 @@ def test_a_dataset_is_found_by_its_whole_name(programs: t.Callable[..., None]) -
 def test_one_device_has_many_names(tmp_path: Path) -> None:
     path = Path(image(tmp_path / "a"))
     (tmp_path / "by-id").symlink_to(path)
-    assert devices.same_devices([str(path)]) == devices.same_devices([str(tmp_path / "by-id")])
-    assert devices.same_devices([str(path)]) != devices.same_devices([str(tmp_path / "b")])
+    assert devices.real_paths([str(path)]) == devices.real_paths([str(tmp_path / "by-id")])
+    assert devices.real_paths([str(path)]) != devices.real_paths([str(tmp_path / "b")])
