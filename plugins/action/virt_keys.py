@@ -299,7 +299,7 @@ class CertificateTask:
     def _sign(self, first: dict[str, t.Any]) -> dict[str, str]:
         options = self._options
         if not _is_answer(first):
-            raise ConflictError(f"the answer of {self._host} is none of virt_keys, so nothing is signed")
+            raise ConflictError(f"the answer of {self._host} is not from virt_keys, so nothing is signed")
         name = options["name"]
         if name in options["revoked"]:
             raise ConflictError(

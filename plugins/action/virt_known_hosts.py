@@ -74,7 +74,7 @@ def read_answers(hypervisors: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
         for index, record in enumerate(machines):
             if not isinstance(record, Mapping) or "uuid" not in record:
                 raise InputError(
-                    "this is no machine as virt_info returns it", where=f"{where}[{index}]", hint="It has a uuid"
+                    "this is not a machine as virt_info returns it", where=f"{where}[{index}]", hint="It has a uuid"
                 )
         answers.append({"hypervisor": str(name), "machines": list(machines)})
     return answers

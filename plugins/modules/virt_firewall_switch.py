@@ -235,7 +235,7 @@ def _migration() -> Ports:
         found = migration_ports()
     except ValueError as exc:
         raise HostError(
-            f"/etc/libvirt/qemu.conf has migration_port_min or migration_port_max that is no number: {exc}"
+            f"/etc/libvirt/qemu.conf has migration_port_min or migration_port_max that is not a number: {exc}"
         ) from exc
     if not found or found[-1] > 65535 or found[0] < 1:
         raise HostError(

@@ -348,9 +348,9 @@ def _read_names(given: Sequence[str] | None, state: str, *, retention: bool) -> 
     if state != ABSENT and len(names) > 1:
         raise InputError(f"{len(names)} are named, but a machine can have only one {state}", where="name")
     if state == REVERTED and not names:
-        raise InputError("it is not said to which snapshot", where="name", hint="Give the name of the snapshot")
+        raise InputError("no snapshot is named to revert to", where="name", hint="Give the name of the snapshot")
     if state == ABSENT and not names and not retention:
-        raise InputError("it is not said which snapshots", where="name", hint="Give their names, or keep")
+        raise InputError("no snapshot is named", where="name", hint="Give their names, or keep")
     if state == PRESENT:
         for name in names:
             check_name(name, "name")

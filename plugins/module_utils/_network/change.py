@@ -127,7 +127,7 @@ def _check_names(network: Network, spec: BridgeSpec) -> None:
         if shared:
             raise ConflictError(
                 f"a file of {spec.name} would be called as one of the bridge {link.name} ({shared[0]})",
-                hint=f"Call it, or its bond or VLAN, otherwise, for example {spec.name.replace('-', '_')}",
+                hint=f"Give it, or its bond or VLAN, another name, for example {spec.name.replace('-', '_')}",
             )
 
 

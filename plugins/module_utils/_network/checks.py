@@ -24,7 +24,7 @@ def checked_link(network: Network, name: str, *, of_vlan: bool = False) -> Link:
     if of_vlan:
         # A VLAN on a bridge is a link as any other.
         if link.link_type != "ether":
-            raise UnsupportedError(f"{name} is no Ethernet, so it has no VLANs", hint=known(network))
+            raise UnsupportedError(f"{name} is not an Ethernet interface, so it has no VLANs", hint=known(network))
         return link
     if link.master is not None:
         master = network.links.get(link.master)

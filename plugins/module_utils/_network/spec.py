@@ -144,7 +144,7 @@ def read_bridges(value: t.Any, where: str) -> tuple[BridgeSpec, ...]:
                     raise InputError(
                         f"a file of {bridge.name} would be called as one of {files[name]} ({name})",
                         where=f"{place}.name",
-                        hint=f"Call it otherwise, for example {bridge.name.replace('-', '_')}",
+                        hint=f"Choose another name, for example {bridge.name.replace('-', '_')}",
                     )
             files.update(dict.fromkeys(bridge.file_names, bridge.name))
     with mistakes.noted():
@@ -153,7 +153,7 @@ def read_bridges(value: t.Any, where: str) -> tuple[BridgeSpec, ...]:
                 raise InputError(
                     f"{bridge.name} is to be a bridge, and the uplink of {taken[bridge.name]}",
                     where=where,
-                    hint="A bridge is no uplink of another one: give one of them another name",
+                    hint="A bridge cannot be the uplink of another one: give one of them another name",
                 )
     mistakes.conclude()
     return tuple(found)
@@ -244,7 +244,7 @@ def _check_name(spec: BridgeSpec, where: str) -> None:
             raise InputError(
                 f"the name of a bridge cannot end in {ending}, as the files of another bridge's uplink do",
                 where=f"{where}.name",
-                hint=f"Call it otherwise, for example {spec.name.replace('-', '_')}",
+                hint=f"Choose another name, for example {spec.name.replace('-', '_')}",
             )
 
 
@@ -259,7 +259,7 @@ def _check_uplink(spec: BridgeSpec, where: str) -> None:
         raise InputError(
             f"{spec.name} would have two files of one name ({twice})",
             where=f"{where}.uplink",
-            hint="Call the bond, the VLAN or its interfaces otherwise",
+            hint="Give the bond, the VLAN or its interfaces other names",
         )
     for word in ("dhcp4", "dhcp6", "accept_ra"):
         if spec.alone and getattr(spec, word):
@@ -299,7 +299,7 @@ def _check_vlans(spec: BridgeSpec, where: str) -> None:
     for word in ("vlans", "pvid"):
         if getattr(spec, word) is not None and not spec.vlan_filtering:
             raise InputError(
-                f"{word} needs a bridge that looks at VLANs", where=f"{where}.{word}", hint="Set vlan_filtering: true"
+                f"{word} needs a bridge that filters VLANs", where=f"{where}.{word}", hint="Set vlan_filtering: true"
             )
     if spec.vlans is None:
         return

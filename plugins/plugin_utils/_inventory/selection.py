@@ -46,12 +46,12 @@ def read_filters(value: t.Any) -> list[Filter]:
     for number, item in enumerate(value or []):
         if not isinstance(item, Mapping) or len(item) != 1 or not {"include", "exclude"} & set(item):
             raise InputError(
-                f"{item!r} is no filter", where=f"filters[{number}]", hint="Give include or exclude with a condition"
+                f"{item!r} is not a filter", where=f"filters[{number}]", hint="Give include or exclude with a condition"
             )
         ((word, condition),) = item.items()
         if not isinstance(condition, (str, bool)) or condition == "":
             raise InputError(
-                f"{condition!r} is no condition", where=f"filters[{number}].{word}", hint="Give a Jinja expression"
+                f"{condition!r} is not a condition", where=f"filters[{number}].{word}", hint="Give a Jinja expression"
             )
         filters.append(Filter(word == "include", condition))
     return filters
@@ -62,7 +62,9 @@ def read_hostnames(value: t.Any) -> list[str]:
     for number, item in enumerate(value or []):
         if not isinstance(item, str) or not item.strip():
             raise InputError(
-                f"{item!r} is no expression", where=f"hostnames[{number}]", hint="Give a Jinja expression such as name"
+                f"{item!r} is not an expression",
+                where=f"hostnames[{number}]",
+                hint="Give a Jinja expression such as name",
             )
     return list(value or [])
 

@@ -46,7 +46,7 @@ def read_texts(snapshots: Sequence[KnownSnapshot]) -> list[SetAside]:
             )
         found.append(SetAside(one.facts.name, text, one.current))
     if sum(len(one.xml) for one in found) > _MOST_CHARACTERS:
-        raise UnsupportedError(f"its {len(found)} snapshots are too many to travel at once")
+        raise UnsupportedError(f"its {len(found)} snapshots are too many to be moved at once")
     return found
 
 

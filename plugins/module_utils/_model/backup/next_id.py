@@ -25,7 +25,7 @@ def next_id(there: Collection[str], kind: str, now: datetime) -> str:
             begun = time_of(latest) + timedelta(seconds=1)
         except OverflowError as exc:
             raise ConflictError(
-                f"no backup can be later than {latest}, which the clock was wrong for, or which is none",
-                hint="Look at what it is, and move it away",
+                f"no backup can be later than {latest}: the clock was wrong when it was made, or it is not a backup",
+                hint="Check what it is, and move it away",
             ) from exc
     return backup_id(begun, kind)

@@ -62,7 +62,7 @@ def vlan_difference(wanted: Ranges, have: Ranges) -> tuple[Ranges, Ranges]:
 
 def _set(bridge: str, have: BridgeState, want: BridgeState) -> list[Command]:
     """The commands from one state to another."""
-    # With STP on, the kernel takes no delay below 2 s; and while a bridge does not look at VLANs, any pvid.
+    # With STP on, the kernel takes no delay below 2 s; and while a bridge does not filter VLANs, any pvid.
     stp = [("stp_state", have.stp, want.stp), ("forward_delay", have.forward_delay, want.forward_delay)]
     vlans = [
         ("vlan_default_pvid", have.pvid, want.pvid),

@@ -41,7 +41,7 @@ def network_of(document: t.Any, path: str) -> Yaml:
     """The network of a file. Raises UnsupportedError for what is none."""
     network = (document or {}).get("network", {}) if isinstance(document or {}, dict) else None
     if not isinstance(network, dict) or network.get("version", 2) != 2:
-        raise UnsupportedError(f"{path} is no netplan of version 2", hint="netplan itself would not read it")
+        raise UnsupportedError(f"{path} is not a netplan file of version 2", hint="netplan itself would not read it")
     return network
 
 

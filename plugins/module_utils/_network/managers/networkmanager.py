@@ -181,7 +181,7 @@ def _active_profile(device: str) -> tuple[str, str, str | None]:
             continue
         if not path.endswith(".nmconnection") and not path.startswith((LASTING, TRIAL)):
             raise UnsupportedError(
-                f"the profile of {device} is no keyfile: {path}", hint="Convert it: nmcli connection migrate"
+                f"the profile of {device} is not a keyfile: {path}", hint="Convert it: nmcli connection migrate"
             )
         text = read_text(path)
         if text is None:

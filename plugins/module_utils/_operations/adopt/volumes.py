@@ -113,7 +113,7 @@ def _read_named(words: Sequence[str], disks: Sequence[MachineDisk], machine: str
     for number, word in enumerate(words):
         if word not in known:
             raise InputError(
-                f"{word!r} is no disk of machine {machine}", where=f"disks[{number}]", hint=one_of_these(word, known)
+                f"{word!r} is not a disk of machine {machine}", where=f"disks[{number}]", hint=one_of_these(word, known)
             )
     return {known[word]: f"disks[{number}]" for number, word in enumerate(words)}
 

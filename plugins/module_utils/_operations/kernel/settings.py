@@ -270,7 +270,7 @@ def _note_nested(host: Host, wanted: Wanted, mistakes: Mistakes, plan: KernelPla
         return
     with mistakes.noted():
         if machine != "x86_64":
-            raise UnsupportedError(f"on {machine} it is no setting of a module", where="nested", hint="Leave it out")
+            raise UnsupportedError(f"on {machine} it is not a setting of a module", where="nested", hint="Leave it out")
     for name in KVM_MODULES:
         now = host.value(f"/sys/module/{name}/parameters/nested")
         if now is not None and (now in ("Y", "1")) is not wanted.nested:

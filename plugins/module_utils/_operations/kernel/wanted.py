@@ -62,7 +62,7 @@ def size_kib(text: str) -> int:
     """A size of pages, such as 2M, 2MiB or 1G, in KiB. Raises InputError."""
     found = _SIZE.fullmatch(text)
     if found is None:
-        raise InputError("this is no size of pages", where=f"hugepages.{text}", hint="One is 2M or 1G")
+        raise InputError("this is not a page size", where=f"hugepages.{text}", hint="One is 2M or 1G")
     return int(found[1]) * _KIB[found[2]]
 
 
@@ -105,7 +105,7 @@ def read_wanted(params: t.Mapping[str, t.Any], mistakes: Mistakes) -> Wanted:
 def _key(key: t.Any) -> str:
     text = str(key)
     if not _KEY.fullmatch(text) or ".." in text or "//" in text or not re.search(r"[./]", text):
-        raise InputError("this is no name of a sysctl", where=f"sysctl.{text}", hint="One is vm.swappiness")
+        raise InputError("this is not the name of a sysctl", where=f"sysctl.{text}", hint="One is vm.swappiness")
     return text
 
 

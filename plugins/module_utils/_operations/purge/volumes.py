@@ -137,7 +137,7 @@ def _read_named(
             )
         if word not in known:
             raise InputError(
-                f"{word!r} is no disk of machine {machine}", where=f"disks[{number}]", hint=one_of_these(word, known)
+                f"{word!r} is not a disk of machine {machine}", where=f"disks[{number}]", hint=one_of_these(word, known)
             )
     return {known[word] for word in words}
 

@@ -137,7 +137,7 @@ def _refused(cloud: Cloud) -> None:
     for name, options, words in (
         (SAVED, {}, f"the state of {SAVED} is saved, and it would resume without the metadata"),
         (RUNS, {"disks": ["vdb"]}, f"disk vdb of {RUNS} cannot become its own: it is in no active storage pool"),
-        (RUNS, {"disks": ["vdq"]}, f"'vdq' is no disk of machine {RUNS}"),
+        (RUNS, {"disks": ["vdq"]}, f"'vdq' is not a disk of machine {RUNS}"),
         ("ado9", {}, "there is no machine 'ado9' on this hypervisor"),
     ):
         for more in (["--check"], []):

@@ -293,7 +293,7 @@ def _mistakes(cloud: Cloud) -> None:
         (("vm=all",), "all is not the name of a machine."),
         ((f"vm={OTHER}", "force=maybe"), "force is neither true nor false."),
         ((f"vm={OTHER}", "force=true", "on=hv9"), "on: there is no hypervisor 'hv9'."),
-        ((f"vm={OTHER}", "force=true", "disks=vdz"), f"'vdz' is no disk of machine {OTHER}"),
+        ((f"vm={OTHER}", "force=true", "disks=vdz"), f"'vdz' is not a disk of machine {OTHER}"),
     ):
         answer = cloud.play("purge", *(part for word in words for part in ("-e", word)), live=False)
         must(answer.status != 0 and sentence in answer.one_line, f"{words}: {answer.text}")

@@ -71,7 +71,7 @@ def test_nothing_to_forget_makes_no_file(tmp_path: Path) -> None:
     ("options", "sentence"),
     [
         ({"hypervisors": {"hv1": "it did not answer"}}, "hypervisors.hv1: the machines of this hypervisor are missing"),
-        ({"hypervisors": {"hv1": ["web1"]}}, "hypervisors.hv1[0]: this is no machine as virt_info returns it"),
+        ({"hypervisors": {"hv1": ["web1"]}}, "hypervisors.hv1[0]: this is not a machine as virt_info returns it"),
         ({"gone": {"hv1": "web1"}}, "gone.hv1: the names of machines are missing"),
         ({"path": "/proc/nowhere/keys", "hypervisors": {"hv1": [_machine("web1")]}}, "/proc/nowhere/keys cannot be"),
     ],

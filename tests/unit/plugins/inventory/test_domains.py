@@ -506,8 +506,8 @@ def test_a_name_that_the_inventory_does_not_know_is_its_own_address(plugin: Inve
         ({"hypervisors": ["hv1"], "transport": "tcp"}, "tcp"),
         ({"hypervisors": [{"nam": "hv1"}]}, "hypervisors[0]: unknown option 'nam'. Did you mean name?"),
         ({"hypervisors": ["hv1"], "facts": ["disk"]}, "Valid values are: address, hardware, disks,"),
-        ({"hypervisors": ["hv1"], "filters": [{"only": "x"}]}, "filters[0]: {'only': 'x'} is no filter."),
-        ({"hypervisors": ["hv1"], "hostnames": [""]}, "hostnames[0]: '' is no expression."),
+        ({"hypervisors": ["hv1"], "filters": [{"only": "x"}]}, "filters[0]: {'only': 'x'} is not a filter."),
+        ({"hypervisors": ["hv1"], "hostnames": [""]}, "hostnames[0]: '' is not an expression."),
         ({"hypervisor_group": "cloud"}, "hypervisor_group: there is no group 'cloud' in the inventory parsed before"),
     ],
 )

@@ -42,7 +42,7 @@ def uri(tmp_path: Path, fixtures: Path) -> str:
         ((), "No machine is named. Give its name with -e vm=NAME."),
         (("vm=old1,web1", "disks=vda"), "With -e disks=, name one machine."),
         (("vm=odl1",), "vm: there is no machine 'odl1' on hv1."),
-        (("vm=old1", "disks=vdx"), "hv1: disks[0]: 'vdx' is no disk of machine old1. Did you mean vda?"),
+        (("vm=old1", "disks=vdx"), "hv1: disks[0]: 'vdx' is not a disk of machine old1. Did you mean vda?"),
         (("vm=old1", "on=hv7"), "on: there is no hypervisor 'hv7'. Known: hv1."),
     ],
 )

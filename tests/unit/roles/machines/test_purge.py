@@ -147,4 +147,4 @@ def test_the_other_options_count_when_it_is_planned(tmp_path: Path, uri: str) ->
     status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", "keep_disks=true")
     assert (status, "keep default/web1-system.qcow2: keep_disks is set" in text) == (0, True), text
     status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", "disks=vdz")
-    assert (status, "disks[0]: 'vdz' is no disk of machine web1" in text) == (2, True), text
+    assert (status, "disks[0]: 'vdz' is not a disk of machine web1" in text) == (2, True), text

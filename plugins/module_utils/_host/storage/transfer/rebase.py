@@ -58,7 +58,7 @@ def header_of(path: str) -> Header:
     except (OSError, BrokenQcow2Error) as exc:
         raise HostError(f"cannot read {path}: {exc}") from exc
     if header is None:
-        raise HostError(f"{path} is no qcow2 image, although the machine has it as one")
+        raise HostError(f"{path} is not a qcow2 image, although the machine has it as one")
     return header
 
 

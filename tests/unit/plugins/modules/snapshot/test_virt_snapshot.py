@@ -316,8 +316,8 @@ def test_a_look_that_fails_makes_no_failure(conn: t.Any, monkeypatch: pytest.Mon
         ({"vm": ["web1"], "name": ["a", "b"]}, "name: 2 are named, but a machine can have only one present"),
         ({"vm": ["web1"], "name": ["a/b"]}, "name: 'a/b' cannot be the name of a snapshot. Use up to 100 letters"),
         ({"vm": ["web1"], "name": ["7"]}, "name: '7' has no letter, and QEMU would take it for the number of another"),
-        ({"vm": ["web1"], "state": "reverted"}, "name: it is not said to which snapshot. Give the name"),
-        ({"vm": ["web1"], "state": "absent"}, "name: it is not said which snapshots. Give their names, or keep"),
+        ({"vm": ["web1"], "state": "reverted"}, "name: no snapshot is named to revert to. Give the name"),
+        ({"vm": ["web1"], "state": "absent"}, "name: no snapshot is named. Give their names, or keep"),
         (
             {"vm": ["web1"], "state": "absent", "name": ["a"], "memory": "auto"},
             "memory: it means nothing with state: ab",

@@ -98,11 +98,11 @@ def test_a_variable_of_the_machine_does_not_pose_as_its_name() -> None:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (["state"], "filters[0]: 'state' is no filter. Give include or exclude with a condition"),
-        ([{"include": True}, {"only": "x"}], "filters[1]: {'only': 'x'} is no filter."),
-        ([{"include": "a", "exclude": "b"}], "filters[0]: {'include': 'a', 'exclude': 'b'} is no filter."),
-        ([{"exclude": ""}], "filters[0].exclude: '' is no condition. Give a Jinja expression"),
-        ([{"exclude": 3}], "filters[0].exclude: 3 is no condition."),
+        (["state"], "filters[0]: 'state' is not a filter. Give include or exclude with a condition"),
+        ([{"include": True}, {"only": "x"}], "filters[1]: {'only': 'x'} is not a filter."),
+        ([{"include": "a", "exclude": "b"}], "filters[0]: {'include': 'a', 'exclude': 'b'} is not a filter."),
+        ([{"exclude": ""}], "filters[0].exclude: '' is not a condition. Give a Jinja expression"),
+        ([{"exclude": 3}], "filters[0].exclude: 3 is not a condition."),
     ],
 )
 def test_wrong_filters_are_refused(value: list[t.Any], sentence: str) -> None:
@@ -112,5 +112,5 @@ def test_wrong_filters_are_refused(value: list[t.Any], sentence: str) -> None:
 
 
 def test_wrong_names_are_refused() -> None:
-    with pytest.raises(InputError, match=r"^hostnames\[1\]: ' ' is no expression"):
+    with pytest.raises(InputError, match=r"^hostnames\[1\]: ' ' is not an expression"):
         read_hostnames(["name", " "])

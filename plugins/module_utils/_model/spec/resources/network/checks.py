@@ -270,7 +270,7 @@ def _check_lease(row: Mapping[str, t.Any], home: str, where: str) -> None:
     if interface.version == 4:
         network = interface.network
         if network.num_addresses > 2 and host in (network.network_address, network.broadcast_address):
-            raise InputError(f"{host} is no address of a machine in {network}", where=where)
+            raise InputError(f"{host} is not an address for a machine in {network}", where=where)
         if "duid" in row:
             raise InputError("has a duid and an IPv4 address", where=where, hint="Name the machine by mac")
         if "mac" not in row and "name" not in row:

@@ -47,7 +47,7 @@ def test_libvirt_has_to_know_how(conn: VirConnect, links: str, monkeypatch: pyte
 def test_the_bridge_has_to_look_at_vlans(conn: VirConnect, links: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(networks, "_VLANS_SINCE", conn.getLibVersion())
     check_bridge_vlan(conn, "br0", PLACE, root=links)
-    with pytest.raises(ConflictError, match="the bridge br1 does not look at VLANs. Set vlan_filtering: true"):
+    with pytest.raises(ConflictError, match="the bridge br1 does not filter VLANs. Set vlan_filtering: true"):
         check_bridge_vlan(conn, "br1", PLACE, root=links)
 
 

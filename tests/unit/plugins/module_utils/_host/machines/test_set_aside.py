@@ -96,7 +96,7 @@ def test_a_run_that_was_cut_off_loses_none(domain: t.Any, monkeypatch: pytest.Mo
 
 def test_too_many_stay(domain: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_CHARACTERS", 1000)
-    with pytest.raises(UnsupportedError, match="its 3 snapshots are too many to travel at once"):
+    with pytest.raises(UnsupportedError, match="its 3 snapshots are too many to be moved at once"):
         set_aside(domain)
     assert len(known(domain)) == 3
     assert aside(domain) == []

@@ -132,5 +132,5 @@ def test_a_login_is_not_carried_over() -> None:
 
 @pytest.mark.parametrize("document", [{"network": {"version": 1}}, {"network": []}, ["network"]])
 def test_what_netplan_would_not_read_is_refused(document: t.Any) -> None:
-    with pytest.raises(UnsupportedError, match=r"x\.yaml is no netplan of version 2"):
+    with pytest.raises(UnsupportedError, match=r"x\.yaml is not a netplan file of version 2"):
         network_of(document, "x.yaml")

@@ -110,7 +110,7 @@ def test_an_address_that_nothing_would_bring_back_is_not_lost(host: Path) -> Non
 def test_a_profile_of_another_format_is_refused(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {"show": f"{OLD}:/etc/sysconfig/network-scripts/ifcfg-eth0\n"}
     monkeypatch.setattr(networkmanager, "run", lambda *command: answers.get(command[-1], f"{OLD}\n"))
-    with pytest.raises(UnsupportedError, match="the profile of eth0 is no keyfile: .*nmcli connection migrate"):
+    with pytest.raises(UnsupportedError, match="the profile of eth0 is not a keyfile: .*nmcli connection migrate"):
         MANAGER.make(wanted())
 
 

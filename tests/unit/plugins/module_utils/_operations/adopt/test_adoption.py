@@ -180,7 +180,7 @@ class TestOwnVolumes:
 
     def test_a_disk_that_is_not_there(self, host: AdoptHost) -> None:
         host.guest("old", disk(host.image(host.pool / "old.qcow2")))
-        assert host.refused(disks=["vda", "vdx"]) == "disks[1]: 'vdx' is no disk of machine old. Did you mean vda?"
+        assert host.refused(disks=["vda", "vdx"]) == "disks[1]: 'vdx' is not a disk of machine old. Did you mean vda?"
 
 
 def test_other_operations_know_it_as_one_of_ours(host: AdoptHost) -> None:

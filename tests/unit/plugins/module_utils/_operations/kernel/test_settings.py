@@ -186,9 +186,9 @@ def test_all_mistakes_are_said_at_once_and_nothing_is_changed(kernel: Kernel) ->
     unknown = "the kernel has no such setting, or none that can be read. It may be in a module that is not loaded"
     assert said == [
         "sysctl.vm.swappiness: [1] is not a number or a text of one line",
-        "sysctl.../vm.swappiness: this is no name of a sysctl. One is vm.swappiness",
+        "sysctl.../vm.swappiness: this is not the name of a sysctl. One is vm.swappiness",
         "sysctl.kernel.printk: '1\\nvm.x = 2' is not a number or a text of one line",
-        "hugepages.2X: this is no size of pages. One is 2M or 1G",
+        "hugepages.2X: this is not a page size. One is 2M or 1G",
         "hugepages.2M: -1 is not a number of pages",
         "hugepages.1024M: this size is there twice",
         "sysctl.vm.nr_hugepages: this is what hugepages sets too",
@@ -342,7 +342,7 @@ def test_nested_counts_when_the_module_is_loaded_again(kernel: Kernel) -> None:
     assert kernel.set(nested=True).warnings == []
     kernel.set()
     assert not kernel.there("etc/modprobe.d/zz-brine-virt.conf")
-    with pytest.raises(VirtError, match=r"^nested: on aarch64 it is no setting of a module\. Leave it out"):
+    with pytest.raises(VirtError, match=r"^nested: on aarch64 it is not a setting of a module\. Leave it out"):
         kernel.plan(machine="aarch64", nested=True)
 
 

@@ -18,13 +18,12 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.plan import plan_purge
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions, volumes_of
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
-    DELETE,
-    MAKE,
     POOL,
     PurgeHost,
     decided,
     disk,
 )
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volume_files import DELETE, MAKE
 
 SYSTEM = "web1-system.qcow2"
 OWN = "delete: it belongs to this machine"
@@ -227,7 +226,7 @@ class TestForeignMachine:
         host.image(host.pool / "other.qcow2")
         before = host.files()
         result = host.one(adopt=True, disks=[word])
-        assert f"disks[0]: {word!r} is no disk of machine web1. " in result["msg"]
+        assert f"disks[0]: {word!r} is not a disk of machine web1. " in result["msg"]
         assert (host.files(), host.names()) == (before, {"web1"})
 
 

@@ -218,7 +218,7 @@ def test_internal_snapshots_are_counted(overlay: Path) -> None:
 
 def test_no_qcow2_image_has_a_header(tmp_path: Path) -> None:
     (tmp_path / "raw").write_bytes(bytes(512))
-    with pytest.raises(HostError, match="is no qcow2 image, although the machine has it as one"):
+    with pytest.raises(HostError, match="is not a qcow2 image, although the machine has it as one"):
         header_of(str(tmp_path / "raw"))
 
 
