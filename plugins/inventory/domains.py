@@ -237,6 +237,7 @@ cache_connection: ~/.cache/brine-virt
 cache_timeout: 60
 """
 
+import functools
 import os
 import typing as t
 
@@ -255,8 +256,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.connection_v
     as_inventory_reaches,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import (
+    ListedMachine,
     NamedHost,
-    Placed,
     group_names,
     host_vars,
     known_hosts_path,
@@ -390,8 +391,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _last_answers(self, key: str) -> list[dict[str, t.Any]]:
         """What the cache has, however old it is."""
         options = {"_uri": "cache_connection", "_prefix": "cache_prefix"}
-        given = {name: self.get_option(option) for name, option in options.items()}
-        given = {name: value for name, value in given.items() if value is not None}
+        given = {name: value for name, option in options.items() if (value := self.get_option(option)) is not None}
         cache = get_cache_plugin(self.get_option("cache_plugin"), _timeout=0, **given)
         try:
             return list(cache[key])
@@ -435,7 +435,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             if named.warning:
                 self._warn(named.warning)
             host = self._data.add_host(named.host)
-            variables = vars_of((named.hypervisor, named.uri, named.record), known_hosts)
+            variables = vars_of(named, known_hosts)
             if stale[named.hypervisor]:
                 variables["virt_stale_since"] = stale[named.hypervisor]
             self._set_variables(host, variables)
@@ -461,16 +461,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _host_vars(self) -> t.Callable[..., dict[str, t.Any]]:
         """What gives the variables of one machine after the other; the options are looked up once."""
         trust, facts = self.get_option("trust_guest_addresses"), self.get_option("facts")
+        with_options = functools.partial(host_vars, trust_guest_addresses=trust, facts=facts)
 
-        def of(machine: Placed, known_hosts: str | None = None) -> dict[str, t.Any]:
-            return host_vars(
-                machine[2],
-                hypervisor=machine[0],
-                uri=machine[1],
-                known_hosts=known_hosts,
-                trust_guest_addresses=trust,
-                facts=facts,
-            )
+        def of(machine: ListedMachine | NamedHost, known_hosts: str | None = None) -> dict[str, t.Any]:
+            return with_options(machine.record, hypervisor=machine.hypervisor, uri=machine.uri, known_hosts=known_hosts)
 
         return of
 

@@ -190,13 +190,18 @@ class NamedHost:
     warning: str | None = None
 
 
-Placed = tuple[str, str, Mapping[str, t.Any]]
+class ListedMachine(t.NamedTuple):
+    """The record of a machine, and where it is."""
+
+    hypervisor: str
+    uri: str
+    record: Mapping[str, t.Any]
 
 
 def name_hosts(
-    machines: Sequence[Placed],
+    machines: Sequence[ListedMachine],
     taken: Collection[str] = (),
-    name_of: Callable[[Placed], str | None] = lambda _machine: None,
+    name_of: Callable[[ListedMachine], str | None] = lambda _machine: None,
 ) -> list[NamedHost]:
     """An inventory name for every one of these machines; no two share one.
 
@@ -204,7 +209,7 @@ def name_hosts(
     can have. name_of: what a machine is to be called, None for its own name. One whose name is taken, or is also that
     of another machine, is listed as ``<name>_<hypervisor>``.
     """
-    names = [name_of(machine) or machine[2]["name"] for machine in machines]
+    names = [name_of(machine) or machine.record["name"] for machine in machines]
     homes: dict[str, list[str]] = {}
     for name, (hypervisor, _uri, _record) in zip(names, machines, strict=True):
         homes.setdefault(name, []).append(hypervisor)
@@ -235,20 +240,22 @@ def name_hosts(
     return named
 
 
-def listed_machines(answers: Sequence[Mapping[str, t.Any]]) -> list[Placed]:
+def listed_machines(answers: Sequence[Mapping[str, t.Any]]) -> list[ListedMachine]:
     """The machines of all answers, each with where it is: hypervisor and URI.
 
     A name that is only claimed on a hypervisor is listed as a machine where there is no other of that name.
     """
-    machines: list[Placed] = [
-        (answer["hypervisor"], answer["uri"], record) for answer in answers for record in answer.get("machines") or []
+    machines = [
+        ListedMachine(answer["hypervisor"], answer["uri"], record)
+        for answer in answers
+        for record in answer.get("machines") or []
     ]
-    made = {record["name"] for _hypervisor, _uri, record in machines if not record.get("claimed")}
+    made = {machine.record["name"] for machine in machines if not machine.record.get("claimed")}
     kept = []
-    for hypervisor, uri, record in machines:
-        if record.get("claimed"):
-            if record["name"] in made:
+    for machine in machines:
+        if machine.record.get("claimed"):
+            if machine.record["name"] in made:
                 continue
-            made.add(record["name"])
-        kept.append((hypervisor, uri, record))
+            made.add(machine.record["name"])
+        kept.append(machine)
     return kept

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import (
     MACHINES_GROUP,
+    ListedMachine,
     NamedHost,
-    Placed,
     name_hosts,
 )
 
@@ -103,7 +103,10 @@ class Selection:
         self._failures: dict[str, list[str]] = {}
 
     def hosts(
-        self, machines: Sequence[Placed], vars_of: Callable[[Placed], Mapping[str, t.Any]], taken: Collection[str]
+        self,
+        machines: Sequence[ListedMachine],
+        vars_of: Callable[[ListedMachine], Mapping[str, t.Any]],
+        taken: Collection[str],
     ) -> list[NamedHost]:
         """Those of these machines that are listed, each with the name of its host. Raises InputError where strict.
 
