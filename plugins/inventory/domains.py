@@ -278,7 +278,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import update_known_hosts
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.selection import (
-    Selection,
+    HostSelection,
     read_filters,
     read_hostnames,
     taken_names,
@@ -470,7 +470,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _named_hosts(self, answers: list[dict[str, t.Any]]) -> list[NamedHost]:
         """The machines that the user wants listed, each with the name of its host."""
-        selection = Selection(
+        selection = HostSelection(
             read_filters(self.get_option("filters")),
             read_hostnames(self.get_option("hostnames")),
             self._compose,

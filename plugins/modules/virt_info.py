@@ -528,7 +528,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.info.machines imp
     DEFAULT_SUBSETS,
     SUBSETS,
     Found,
-    Selection,
+    MachineSelection,
     completed,
     find_machines,
     needs_writing,
@@ -572,7 +572,7 @@ def main() -> t.NoReturn:
         subsets -= {"addresses"}
 
     def work() -> dict[str, t.Any]:
-        selection = Selection(
+        selection = MachineSelection(
             names=_values(params["name"]),
             uuids=read_uuids(params["uuid"]),
             states=_values(params["state"]),

@@ -121,7 +121,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mis
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.host import Host
 from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.settings import plan_kernel
-from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.wanted import read_wanted
+from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.spec import read_wanted
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import run
 
 

@@ -224,7 +224,7 @@ from ansible_collections.brine.virt.plugins.module_utils._module import finish, 
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import carry_out, last_delay
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import CYCLED, REQUESTS, PowerRequest
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selected import plan_machines, preview
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import Selection
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import PowerSelection
 
 STATES = ["running", "paused", "shutoff", "saved", "crashed", "pmsuspended", "blocked", "shutdown", "nostate"]
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
@@ -241,9 +241,9 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 }
 
 
-def read_options(params: dict[str, t.Any]) -> tuple[Selection, PowerRequest]:
+def read_options(params: dict[str, t.Any]) -> tuple[PowerSelection, PowerRequest]:
     """Which machines, and what for. Raises InputError for what makes no sense."""
-    selection = Selection(
+    selection = PowerSelection(
         names=params["name"],
         tags=params["tag"],
         states=params["in_state"],
@@ -266,7 +266,7 @@ def read_options(params: dict[str, t.Any]) -> tuple[Selection, PowerRequest]:
 
 
 def change_power(
-    module: AnsibleModule, selection: Selection, request: PowerRequest, stop: threading.Event
+    module: AnsibleModule, selection: PowerSelection, request: PowerRequest, stop: threading.Event
 ) -> dict[str, t.Any]:
     """Change the machines, unless in check mode, and say what became of each."""
     params = module.params

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.brine.virt.plugins.plugin_utils._picture.contents import Picture, picture_of
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.machine import Machine
+from ansible_collections.brine.virt.plugins.plugin_utils._picture.machine import ShownMachine
 from ansible_collections.brine.virt.plugins.plugin_utils._picture.page import render
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._picture.pages import GIB, HOST, MADE, WEB
 
@@ -25,7 +25,7 @@ class Cloud:
     file: Path
 
     @property
-    def machines(self) -> list[Machine]:
+    def machines(self) -> list[ShownMachine]:
         """Those of all hypervisors."""
         return [machine for hypervisor in self.picture.hypervisors for machine in hypervisor.machines]
 

@@ -7,13 +7,13 @@ import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.contents import Hypervisor
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.machine import Machine
+from ansible_collections.brine.virt.plugins.plugin_utils._picture.contents import ShownHypervisor
+from ansible_collections.brine.virt.plugins.plugin_utils._picture.machine import ShownMachine
 from ansible_collections.brine.virt.plugins.plugin_utils._picture.words import natural
 from ansible_collections.brine.virt.tests.browser.chromium import Chromium
 from ansible_collections.brine.virt.tests.browser.clouds import Cloud
 
-SEARCHES: dict[str, t.Callable[[Machine], bool]] = {
+SEARCHES: dict[str, t.Callable[[ShownMachine], bool]] = {
     "web2-1": lambda machine: machine.name.startswith("web2-1"),
     "MAIL": lambda machine: machine.name.startswith("mail"),
     "10.1.2": lambda machine: any("10.1.2" in address for address in machine.addresses),
@@ -24,7 +24,7 @@ SEARCHES: dict[str, t.Callable[[Machine], bool]] = {
     "paused debian": lambda machine: machine.state == "paused" and machine.image == "debian",
     "no such machine": lambda machine: False,
 }
-MACHINE_KEYS: dict[str, t.Callable[[Machine], t.Any]] = {
+MACHINE_KEYS: dict[str, t.Callable[[ShownMachine], t.Any]] = {
     "name": lambda machine: natural(machine.name),
     "state": lambda machine: (machine.state, natural(machine.name)),
     "memory": lambda machine: (-machine.memory_mib, natural(machine.name)),
@@ -35,7 +35,7 @@ MACHINE_KEYS: dict[str, t.Callable[[Machine], t.Any]] = {
         natural(machine.name),
     ),
 }
-HYPERVISOR_KEYS: dict[str, t.Callable[[Hypervisor], t.Any]] = {
+HYPERVISOR_KEYS: dict[str, t.Callable[[ShownHypervisor], t.Any]] = {
     "name": lambda host: natural(host.name),
     "memory": lambda host: (-host.memory_percent, natural(host.name)),
     "vcpus": lambda host: (-host.vcpu_percent, natural(host.name)),

@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.checks import 
 )
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.choice import choose_manager, made_by
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import settings_of, vlan_difference
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Manager, Parts, Wanted
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Manager, Parts, WantedBridge
 from ansible_collections.brine.virt.plugins.module_utils._network.names import file_names
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network, stable_mac
 from ansible_collections.brine.virt.plugins.module_utils._network.returning import returning
@@ -110,7 +110,7 @@ def plan_bridge(network: Network, spec: BridgeSpec) -> GuardedChange | None:
     below = uplink.below if uplink else ()
     manager = choose_manager(spec, network, below)
     mac = network.links[source.name if source else below[0]].mac if below else stable_mac(network, spec.name)
-    wanted = Wanted(spec, uplink, mac, network, source)
+    wanted = WantedBridge(spec, uplink, mac, network, source)
     verb = f"adding {uplink.words} to {spec.name}" if uplink else f"creating {spec.name}"
     return _guarded(wanted, verb, manager, manager.make(wanted))
 
@@ -157,7 +157,7 @@ def _plan_existing(network: Network, spec: BridgeSpec, existing: Link) -> Guarde
     own = spec.uplink or _own_port(network, existing)
     if spec.vlans is not None and own is None:
         raise InputError(f"vlans are the uplink's, and the bridge {spec.name} has none")
-    wanted = Wanted(spec, own, existing.mac, network, existing=existing)
+    wanted = WantedBridge(spec, own, existing.mac, network, existing=existing)
     parts = manager.change(wanted)
     if parts == Parts():
         return None
@@ -170,7 +170,7 @@ def _own_port(network: Network, bridge: Link) -> Uplink | None:
     return Uplink(ports[0]) if len(ports) == 1 else None
 
 
-def _guarded(wanted: Wanted, words: str, manager: Manager, parts: Parts) -> GuardedChange:
+def _guarded(wanted: WantedBridge, words: str, manager: Manager, parts: Parts) -> GuardedChange:
     spec, source = wanted.spec, wanted.source or wanted.existing
     taken = source if not spec.addressing else None
     want = settings_of(wanted)

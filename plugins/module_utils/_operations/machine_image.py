@@ -42,7 +42,7 @@ _WHERE = "machine"
 
 
 @dataclass(frozen=True)
-class MachineDisk:
+class OfflineDisk:
     """A disk of a machine that is off.
 
     path: of its file or device. format: its disk format. system: whether it is the one that the machine boots from, so
@@ -98,7 +98,7 @@ def machine_source(
     )
 
 
-def find_disk(conn: VirConnect, machine: str, name: str | None = None) -> MachineDisk:
+def find_disk(conn: VirConnect, machine: str, name: str | None = None) -> OfflineDisk:
     """A disk of a machine that is off, and that nobody is at work on. Raises VirtError.
 
     name: ours for the disk, or its target; None for the one that the machine boots from.
@@ -130,7 +130,7 @@ def find_disk(conn: VirConnect, machine: str, name: str | None = None) -> Machin
         found = os.stat(source.path)
         require_known_formats(source.path, image_format, _WHERE)
     stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
-    return MachineDisk(machine, uuid, source.path, image_format, system, stamp, source.type == BLOCK)
+    return OfflineDisk(machine, uuid, source.path, image_format, system, stamp, source.type == BLOCK)
 
 
 def _writable_disks(domain: Domain) -> list[etree._Element]:
@@ -185,7 +185,7 @@ def _source(domain: Domain, disk: etree._Element, pools: Pools) -> tuple[DiskSou
 
 
 def _write(
-    conn: VirConnect, disk: MachineDisk, name: str | None, path: str, deadline: Deadline, *, keep_identity: bool
+    conn: VirConnect, disk: OfflineDisk, name: str | None, path: str, deadline: Deadline, *, keep_identity: bool
 ) -> None:
     """Write the image to an empty file. Whoever starts the machine meanwhile is refused by QEMU's own lock."""
     with machine_lock(disk.machine, wait_seconds=deadline.left):
@@ -199,7 +199,7 @@ def _write(
         remove_identity(path, QCOW2, f"machine {disk.machine}", emulated=emulated, timeout_seconds=deadline.left)
 
 
-def _require_same(conn: VirConnect, disk: MachineDisk, name: str | None, when: str) -> None:
+def _require_same(conn: VirConnect, disk: OfflineDisk, name: str | None, when: str) -> None:
     if find_disk(conn, disk.machine, name) != disk:
         raise ConflictError(
             f"the disk of machine {disk.machine} has changed {when} it was copied", where=_WHERE, hint="Run it again"

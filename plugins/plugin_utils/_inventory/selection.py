@@ -86,7 +86,7 @@ def taken_names(inventory: InventoryData) -> set[str]:
     return (set(inventory.hosts) - mentioned) | set(inventory.groups)
 
 
-class Selection:
+class HostSelection:
     """The user's filters and names, applied to one machine after the other.
 
     strict: whether an expression that cannot be evaluated is an error; else it has no value, and ``warnings`` says so,

@@ -31,7 +31,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._picture.facts import (
     release_of,
     uptime_of,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.machine import Machine, Note, machine_of
+from ansible_collections.brine.virt.plugins.plugin_utils._picture.machine import Note, ShownMachine, machine_of
 from ansible_collections.brine.virt.plugins.plugin_utils._picture.words import counted, natural, visible
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import SHARED_POOLS
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts, was_asked
@@ -45,7 +45,7 @@ _OPEN_MACHINES = 80
 
 
 @dataclass(frozen=True)
-class Hypervisor:
+class ShownHypervisor:
     """A hypervisor on the page. anchor: its id there. free_mib: for sorting."""
 
     anchor: str
@@ -56,7 +56,7 @@ class Hypervisor:
     badges: tuple[Note, ...]
     notes: tuple[Note, ...]
     bars: tuple[Bar, ...]
-    machines: tuple[Machine, ...]
+    machines: tuple[ShownMachine, ...]
     states: str
     memory_percent: int
     vcpu_percent: int
@@ -76,7 +76,7 @@ class Remark:
 class Picture:
     """The whole page. silent: name and reason of hypervisors without facts."""
 
-    hypervisors: tuple[Hypervisor, ...]
+    hypervisors: tuple[ShownHypervisor, ...]
     silent: tuple[tuple[str, str], ...]
     totals: tuple[tuple[str, str], ...]
     bars: tuple[Bar, ...]
@@ -170,7 +170,7 @@ def _sentences(fleet: Mapping[str, t.Any]) -> dict[str, str]:
 
 def _hypervisor(
     anchor: str, name: str, host: Record, records: Sequence[Record], options: HostOptions, spaces: Sequence[Space]
-) -> Hypervisor:
+) -> ShownHypervisor:
     machines = tuple(machine_of(record) for record in records)
     certificates, ending = certificates_of(host)
     memory, vcpus = memory_bar(host, options), vcpu_bar(host, options)
@@ -199,7 +199,7 @@ def _hypervisor(
         "no KVM: machines are emulated" if is_emulating(host) else None,
         f"labels {', '.join(options.labels)}" if options.labels else None,
     )
-    return Hypervisor(
+    return ShownHypervisor(
         anchor=anchor,
         name=visible(name),
         facts=tuple(visible(text) for text in texts if text),
@@ -225,7 +225,7 @@ def _full(bars: t.Iterable[Bar]) -> t.Iterator[Note]:
             yield Note("warning", f"Pool {shown.label}: {shown.short} used")
 
 
-def _counted_states(machines: t.Iterable[Machine]) -> list[str]:
+def _counted_states(machines: t.Iterable[ShownMachine]) -> list[str]:
     """``18 running`` and so on, the most frequent first."""
     counts: dict[str, int] = {}
     for machine in machines:
@@ -233,7 +233,7 @@ def _counted_states(machines: t.Iterable[Machine]) -> list[str]:
     return [f"{number} {state}" for state, number in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
 
 
-def _totals(answered: int, silent: int, machines: Sequence[Machine]) -> t.Iterator[tuple[str, str]]:
+def _totals(answered: int, silent: int, machines: Sequence[ShownMachine]) -> t.Iterator[tuple[str, str]]:
     yield "Hypervisors", str(answered + silent)
     if silent:
         yield "Without answer", str(silent)

@@ -39,7 +39,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Machine:
+class ShownMachine:
     """A machine on the page. All texts are visible ones. vcpus and memory_mib: for sorting, 0 if unknown."""
 
     name: str
@@ -67,13 +67,13 @@ class Machine:
         return any(note.kind == kind for note in self.notes)
 
 
-def machine_of(record: Record) -> Machine:
+def machine_of(record: Record) -> ShownMachine:
     """The machine of a record of virt_info."""
     state = UNFINISHED if record.get("building") else _SAVED if record.get("saved") else visible(record["state"])
     style = _STYLES.get(state, "bad")
     vcpus, memory_mib = record.get("vcpus"), record.get("memory_mib")
     image = record.get("image")
-    return Machine(
+    return ShownMachine(
         name=visible(record["name"]),
         state=state,
         style=style,

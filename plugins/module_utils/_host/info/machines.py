@@ -57,7 +57,7 @@ Record = dict[str, t.Any]
 
 
 @dataclass(frozen=True)
-class Selection:
+class MachineSelection:
     """Which machines are meant; None is every one. Several filters narrow: all of them have to fit."""
 
     names: tuple[str, ...] | None = None
@@ -118,7 +118,7 @@ def completed(subsets: Iterable[str], left_out: Collection[str] = ()) -> frozens
 
 def find_machines(
     conn: VirConnect,
-    selection: Selection,
+    selection: MachineSelection,
     subsets: Collection[str],
     *,
     pending: PendingOf,
@@ -144,7 +144,7 @@ def find_machines(
     records: list[Record] | None = None
     # Only the details are asked of the machines themselves then.
     brief = set(subsets).issubset(DETAIL_KEYS)
-    if selection != Selection() or brief:
+    if selection != MachineSelection() or brief:
         domains = _list_domains(conn)
         missing = _missing(selection, domains)
         known = sorted(domain.name() for domain in domains) if missing else None
@@ -171,7 +171,7 @@ def find_machines(
     return Found([_part(record, subsets) for record in chosen], missing, known)
 
 
-def _fits_state(selection: Selection, record: Record) -> bool:
+def _fits_state(selection: MachineSelection, record: Record) -> bool:
     return selection.states is None or record["state"] in selection.states
 
 
@@ -180,7 +180,7 @@ def _list_domains(conn: VirConnect) -> list[t.Any]:
         return [domain for domain in conn.listAllDomains() if not is_flush_name(domain.name())]
 
 
-def _missing(selection: Selection, domains: Sequence[t.Any]) -> list[str]:
+def _missing(selection: MachineSelection, domains: Sequence[t.Any]) -> list[str]:
     names, uuids = {domain.name() for domain in domains}, {domain.UUIDString() for domain in domains}
     asked = dict.fromkeys(selection.names or ()), dict.fromkeys(selection.uuids or ())
     return [name for name in asked[0] if name not in names] + [one for one in asked[1] if one not in uuids]

@@ -29,7 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.managers.inter
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import kernel_commands
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
     Parts,
-    Wanted,
+    WantedBridge,
     check_is_known,
     check_routes_are_known,
     delete_link,
@@ -74,7 +74,7 @@ class IfupdownManager:
         # One file is there or is not.
         return False
 
-    def make(self, wanted: Wanted) -> Parts:
+    def make(self, wanted: WantedBridge) -> Parts:
         spec, uplink = wanted.spec, wanted.uplink
         lasting, trial = f"{LASTING}/{_file_name(spec.name)}", f"{TRIAL}/{_file_name(spec.name)}"
         _check_is_read(lasting)
@@ -122,7 +122,7 @@ class IfupdownManager:
             last_resort=(("systemctl", "restart", "networking.service"),),
         )
 
-    def change(self, wanted: Wanted) -> Parts:
+    def change(self, wanted: WantedBridge) -> Parts:
         """The kernel's settings alone: with other addresses ifdown would take the bridge from the running machines."""
         spec = wanted.spec
         path = f"{LASTING}/{_file_name(spec.name)}"
@@ -146,7 +146,7 @@ def _body(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith(("#", "    pre-up ", "    post-down "))]
 
 
-def _with_settings(before: str, wanted: Wanted) -> str:
+def _with_settings(before: str, wanted: WantedBridge) -> str:
     """Our file with the commands that make a bridge of the spec's settings, in place of those that it has."""
     spec = wanted.spec
     if (spec.mtu, spec.stp, spec.vlan_filtering) == (None, None, None):
@@ -176,7 +176,7 @@ def _insert(lines: list[str], bridge: str, line: str) -> None:
     lines.insert(last + 1, line)
 
 
-def _settings(words: str, wanted: Wanted) -> str:
+def _settings(words: str, wanted: WantedBridge) -> str:
     """The settings in an ip command, with those of the spec."""
     spec, parts = wanted.spec, words.split()
     have = dict(zip(parts[::2], parts[1::2]))  # noqa: B905 - not in Python 3.9
@@ -190,7 +190,7 @@ def _settings(words: str, wanted: Wanted) -> str:
     return " ".join(f"{key} {value}" for key, value in have.items())
 
 
-def _check_same_addresses(wanted: Wanted, before: str, path: str) -> None:
+def _check_same_addresses(wanted: WantedBridge, before: str, path: str) -> None:
     spec = wanted.spec
     text = bridge_file(spec, uplink=wanted.uplink, mac=wanted.mac, source=(), origin="")
     begin = f"auto {spec.name}"
@@ -226,7 +226,7 @@ def _check_is_read(lasting: str) -> None:
     raise ConflictError(f"{MAIN} does not read {LASTING}", hint=f"Add this line to it: source {LASTING}/*")
 
 
-def _check_resolver(wanted: Wanted) -> None:
+def _check_resolver(wanted: WantedBridge) -> None:
     named = wanted.spec.nameservers or wanted.spec.search
     if named and not any(shutil.which(program) for program in _RESOLVERS):
         raise UnsupportedError(

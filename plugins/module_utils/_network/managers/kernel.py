@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Wanted
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import WantedBridge
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import BridgeState
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import DEFAULT_PVID, STP_DELAY_SECONDS, vlan_word
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command
@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded
 Ranges = tuple[tuple[int, int], ...]
 
 
-def settings_of(wanted: Wanted) -> BridgeState:
+def settings_of(wanted: WantedBridge) -> BridgeState:
     """The settings that the bridge is to have: the spec's, and else those that it has."""
     spec, have = wanted.spec, (wanted.existing and wanted.existing.bridge) or BridgeState()
     filtering = have.vlan_filtering if spec.vlan_filtering is None else spec.vlan_filtering
@@ -26,7 +26,7 @@ def settings_of(wanted: Wanted) -> BridgeState:
     return BridgeState(stp, delay, filtering, pvid)
 
 
-def kernel_commands(wanted: Wanted) -> tuple[tuple[Command, ...], tuple[Command, ...]]:
+def kernel_commands(wanted: WantedBridge) -> tuple[tuple[Command, ...], tuple[Command, ...]]:
     """The commands that give an existing bridge and its port the spec's settings, and those that take that back.
 
     Without any where the kernel has all of it.

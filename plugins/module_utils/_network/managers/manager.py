@@ -20,7 +20,7 @@ BY_HAND = "Create the bridge by hand: an existing bridge is left as it is"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedBridge:
     """A bridge to make or to change, with all that was found out about the host.
 
     uplink: what goes into it, as the spec has it or as it was guessed. mac: the bridge's. source: the interface whose
@@ -75,14 +75,14 @@ class Manager(t.Protocol):
     def begun(self, bridge: str) -> bool:
         """Whether a power cut left some of our files and not its uplink's: it is to be made as if it were new."""
 
-    def make(self, wanted: Wanted) -> Parts:
+    def make(self, wanted: WantedBridge) -> Parts:
         """A new bridge. Raises ConflictError, UnsupportedError where something would be lost or cannot be said."""
 
-    def change(self, wanted: Wanted) -> Parts:
+    def change(self, wanted: WantedBridge) -> Parts:
         """A bridge of our files becomes as the spec has it; without files and commands where it is."""
 
 
-def check_routes_are_known(wanted: Wanted, configuration: str | None, what: str) -> None:
+def check_routes_are_known(wanted: WantedBridge, configuration: str | None, what: str) -> None:
     """Raise ConflictError for routes of the interface whose configuration the bridge takes over that are not in it.
 
     They would be gone with its addresses, and nothing would bring them back. configuration: as text; None where the

@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.files import read
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import kernel_commands
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
     Parts,
-    Wanted,
+    WantedBridge,
     check_is_known,
     check_routes_are_known,
     delete_link,
@@ -66,7 +66,7 @@ class NetplanManager:
         # One file is there or is not, and its drop-ins do nothing without it.
         return False
 
-    def make(self, wanted: Wanted) -> Parts:
+    def make(self, wanted: WantedBridge) -> Parts:
         spec, uplink = wanted.spec, wanted.uplink
         path, document, text = _file_to_change(wanted)
         network = network_of(document, path)
@@ -99,7 +99,7 @@ class NetplanManager:
             last_resort=(_APPLY,),
         )
 
-    def change(self, wanted: Wanted) -> Parts:
+    def change(self, wanted: WantedBridge) -> Parts:
         bridge = wanted.spec.name
         path = self._file_of(bridge) or ""
         text = read_text_to_change(path) or ""
@@ -138,7 +138,7 @@ def _trial(path: str) -> str:
     return f"{TRIAL}/{os.path.basename(path)}"
 
 
-def _file_to_change(wanted: Wanted) -> tuple[str, Yaml, str | None]:
+def _file_to_change(wanted: WantedBridge) -> tuple[str, Yaml, str | None]:
     """The file that is to hold the bridge, what it says, and its text; a new one where none defines the uplink."""
     uplink = wanted.uplink
     names = uplink.below if uplink is not None and uplink.vlan is None else ()
@@ -187,7 +187,7 @@ def _renderer() -> str:
     return str([word for word in said if word][-1]) if any(said) else "networkd"
 
 
-def _vlan_files(wanted: Wanted) -> list[GuardedFile]:
+def _vlan_files(wanted: WantedBridge) -> list[GuardedFile]:
     """What netplan has no words for, as drop-ins of systemd-networkd to the files that it makes."""
     spec = wanted.spec
     if spec.vlan_filtering is None:

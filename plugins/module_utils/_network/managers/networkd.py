@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.commands impor
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import kernel_commands
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
     Parts,
-    Wanted,
+    WantedBridge,
     check_routes_are_known,
     delete_link,
 )
@@ -74,7 +74,7 @@ class NetworkdManager:
         text = read_text(f"{LASTING}/{base}.netdev") or ""
         return base is not None and NO_UPLINK not in text and not os.path.exists(f"{LASTING}/{base}-uplink.network")
 
-    def make(self, wanted: Wanted) -> Parts:
+    def make(self, wanted: WantedBridge) -> Parts:
         spec, uplink = wanted.spec, wanted.uplink
         asked = uplink.link if uplink and uplink.vlan is not None else wanted.source.name if wanted.source else ""
         found = observe_networkd(asked) if asked else None
@@ -114,7 +114,7 @@ class NetworkdManager:
             last_resort=(_RESTART,),
         )
 
-    def change(self, wanted: Wanted) -> Parts:
+    def change(self, wanted: WantedBridge) -> Parts:
         bridge = wanted.spec.name
         base = _base(bridge)
         files = []
@@ -152,7 +152,7 @@ def _base(bridge: str) -> str | None:
     return None
 
 
-def _check_nothing_lost(wanted: Wanted, found: Networkd) -> None:
+def _check_nothing_lost(wanted: WantedBridge, found: Networkd) -> None:
     link = wanted.source
     if link is None:
         return

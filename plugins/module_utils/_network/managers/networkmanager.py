@@ -29,7 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.managers.keyfi
 )
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
     Parts,
-    Wanted,
+    WantedBridge,
     check_is_known,
     check_routes_are_known,
     delete_link,
@@ -74,7 +74,7 @@ class NetworkManagerManager:
         text = read_text(f"{LASTING}/{name}") or ""
         return text.startswith(HEAD) and "from " in text.split("\n", 1)[0] and not os.path.exists(f"{LASTING}/{port}")
 
-    def make(self, wanted: Wanted) -> Parts:
+    def make(self, wanted: WantedBridge) -> Parts:
         spec, uplink, source = wanted.spec, wanted.uplink, wanted.source
         active, path, text = _active_profile(source.name) if source else ("", "", None)
         if source is not None and text is None and source.addresses and not spec.addressing:
@@ -114,7 +114,7 @@ class NetworkManagerManager:
             last_resort=(("systemctl", "restart", _UNIT),),
         )
 
-    def change(self, wanted: Wanted) -> Parts:
+    def change(self, wanted: WantedBridge) -> Parts:
         bridge = wanted.spec.name
         files, ups = [], []
         for name, port in zip(profile_names(bridge), (False, True)):  # noqa: B905 - not in Python 3.9

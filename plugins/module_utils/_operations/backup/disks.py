@@ -135,7 +135,7 @@ def _size_bytes(domain: Domain, target: str) -> int:
         return int(domain.handle.blockInfo(target, 0)[0])
 
 
-def require_local(disks: t.Iterable[BackupDisk], machine: str) -> None:
+def require_local_disks(disks: t.Iterable[BackupDisk], machine: str) -> None:
     """Raise VirtError for a disk that cannot be read here while the machine is off, or not without guessing."""
     for disk in disks:
         if not disk.path:

@@ -32,7 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.disks import (
     BackupDisk,
     find_disks,
-    require_local,
+    require_local_disks,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
 
@@ -95,7 +95,7 @@ def plan_backup(conn: VirConnect, name: str, options: BackupOptions) -> BackupPl
         no_checkpoint = _why_no_checkpoint(domain, disks)
         parent, reason, changed = _choose_parent(domain, uuid, disks, backups, options)
     else:
-        require_local(disks, name)
+        require_local_disks(disks, name)
         no_checkpoint, parent, reason, changed = "the machine is off", None, "the machine is off", {}
     needed = sum(
         disk.full_bytes if parent is None or disk.role != DISK else (changed.get(disk.target) or 0) for disk in disks

@@ -19,13 +19,13 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.host import Host
-from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.wanted import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.spec import (
     BRIDGE_KEYS,
     KSM_FILE,
     KSM_RUN,
     KSM_UNIT,
     KVM_MODULES,
-    Wanted,
+    KernelSpec,
     hugepages_folder,
     ksm_unit,
     lasting_files,
@@ -58,7 +58,7 @@ class KernelPlan:
     restarts_libvirt: bool = False
 
 
-def plan_kernel(host: Host, wanted: Wanted, mistakes: Mistakes, machine: str) -> KernelPlan:
+def plan_kernel(host: Host, wanted: KernelSpec, mistakes: Mistakes, machine: str) -> KernelPlan:
     """The plan; what cannot be done goes to ``mistakes``. machine: the architecture, as uname(1) names it."""
     plan = KernelPlan()
     _plan_sysctl(host, wanted, mistakes, plan)
@@ -108,7 +108,7 @@ def _diff(header: str, before: str, after: str) -> dict[str, str]:
     return {"before_header": header, "after_header": header, "before": before, "after": after}
 
 
-def _plan_sysctl(host: Host, wanted: Wanted, mistakes: Mistakes, plan: KernelPlan) -> None:
+def _plan_sysctl(host: Host, wanted: KernelSpec, mistakes: Mistakes, plan: KernelPlan) -> None:
     for key, value in sorted(wanted.sysctl.items()):
         with mistakes.noted():
             if host.value(sysctl_path(key)) is None:
@@ -128,7 +128,7 @@ def _plan_sysctl(host: Host, wanted: Wanted, mistakes: Mistakes, plan: KernelPla
         )
 
 
-def _plan_hugepages(host: Host, wanted: Wanted, mistakes: Mistakes, plan: KernelPlan) -> None:
+def _plan_hugepages(host: Host, wanted: KernelSpec, mistakes: Mistakes, plan: KernelPlan) -> None:
     more_kib = 0
     mounts = host.hugepage_mounts() if wanted.hugepages else set[int]()
     known = {name for name in host.names("/sys/kernel/mm/hugepages") if name.startswith("hugepages-")}
@@ -213,7 +213,7 @@ def _disable_step(host: Host, unit: str) -> Step:
     return Step(f"disable {unit}", lambda: host.systemctl("disable", unit), lambda: host.systemctl("enable", unit))
 
 
-def _plan_ksm(host: Host, wanted: Wanted, mistakes: Mistakes, plan: KernelPlan) -> None:
+def _plan_ksm(host: Host, wanted: KernelSpec, mistakes: Mistakes, plan: KernelPlan) -> None:
     is_there = host.value(KSM_RUN) is not None
     with mistakes.noted():
         before = host.file(KSM_FILE)
@@ -265,7 +265,7 @@ def _off_step(host: Host, unit: str, was_enabled: bool, was_active: bool) -> Ste
     return Step(f"stop and disable {unit}", lambda: host.systemctl("disable", "--now", unit), undo)
 
 
-def _note_nested(host: Host, wanted: Wanted, mistakes: Mistakes, plan: KernelPlan, machine: str) -> None:
+def _note_nested(host: Host, wanted: KernelSpec, mistakes: Mistakes, plan: KernelPlan, machine: str) -> None:
     if wanted.nested is None:
         return
     with mistakes.noted():

@@ -31,7 +31,7 @@ Check = t.Callable[
 
 
 @dataclass(frozen=True)
-class Section:
+class NetworkSection:
     """A part of a network. code: the end of its constant's name in libvirt (VIR_NETWORK_SECTION_...)."""
 
     code: str
@@ -49,13 +49,13 @@ class Section:
         return " ".join([self.words, *(value for name in self.names if (value := element.get(name)))])
 
 
-_LEASES = Section("IP_DHCP_HOST", "dhcp/host", "DHCP lease", ("ip", "mac", "id", "name"))
-_RANGES = Section("IP_DHCP_RANGE", "dhcp/range", "DHCP range", ("start", "end"))
-_HOSTS = Section("DNS_HOST", "dns/host", "DNS name of", ("ip",))
-_TXT = Section("DNS_TXT", "dns/txt", "DNS record TXT", ("name",))
-_SRV = Section("DNS_SRV", "dns/srv", "DNS record SRV", ("service", "protocol", "domain", "target"))
-_UPLINKS = Section("FORWARD_INTERFACE", "forward/interface", "uplink", ("dev",))
-_PORTGROUPS = Section("PORTGROUP", "portgroup", "port group", ("name",))
+_LEASES = NetworkSection("IP_DHCP_HOST", "dhcp/host", "DHCP lease", ("ip", "mac", "id", "name"))
+_RANGES = NetworkSection("IP_DHCP_RANGE", "dhcp/range", "DHCP range", ("start", "end"))
+_HOSTS = NetworkSection("DNS_HOST", "dns/host", "DNS name of", ("ip",))
+_TXT = NetworkSection("DNS_TXT", "dns/txt", "DNS record TXT", ("name",))
+_SRV = NetworkSection("DNS_SRV", "dns/srv", "DNS record SRV", ("service", "protocol", "domain", "target"))
+_UPLINKS = NetworkSection("FORWARD_INTERFACE", "forward/interface", "uplink", ("dev",))
+_PORTGROUPS = NetworkSection("PORTGROUP", "portgroup", "port group", ("name",))
 _DNS = (_HOSTS, _TXT, _SRV)
 # dnsmasq is started again for a new range, with all leases there are then: so ranges come last.
 _DHCP = (_LEASES, _RANGES)
@@ -67,7 +67,7 @@ class Update:
     none. old: what is modified, or deleted."""
 
     command: str
-    section: Section
+    section: NetworkSection
     index: int
     element: etree._Element
     old: etree._Element | None = None
@@ -160,7 +160,7 @@ def live_updates(have: etree._Element, want: etree._Element) -> list[Update]:
 
 
 def _of_section(
-    have: etree._Element, want: etree._Element, section: Section, changeable: Check, index: int = -1
+    have: etree._Element, want: etree._Element, section: NetworkSection, changeable: Check, index: int = -1
 ) -> list[Update]:
     there, wanted = section.elements(have, index), section.elements(want, index)
     entries = [_entry(element) for element in there]

@@ -23,7 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan 
     expected_state,
     plan_actions,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import Selection
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import PowerSelection
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView, view_machine
 
 # For the answers about all machines of the hypervisor, together.
@@ -31,7 +31,7 @@ _LOOK_SECONDS = 60.0
 _THREADS = 8
 
 
-def plan_machines(conn: VirConnect, selection: Selection, request: PowerRequest) -> list[PowerResult]:
+def plan_machines(conn: VirConnect, selection: PowerSelection, request: PowerRequest) -> list[PowerResult]:
     """A plan for each machine that is meant; nothing is changed. What cannot be done is that machine's error.
 
     Raises NotFoundError for names that do not exist.

@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power.view 
 
 
 @dataclass(frozen=True)
-class Selection:
+class PowerSelection:
     """What selects machines; what is None selects nothing by itself, and the rest narrow each other.
 
     tags: a machine has one of them. everything: all machines. only_pending: those that wait for power off and on.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bridges on a bond and on a VLAN, one that looks at VLANs, and MTUs: from bare cards to machines, and after a boot.
+"""Bridges on a bond and on a VLAN, one that filters VLANs, and MTUs: from bare cards to machines, and after a boot.
 
 All on one host. The bond and the card with the VLAN are in the lab's network, so what passes between the two bridges is
 on a cable, with its tag.

@@ -221,10 +221,10 @@ def test_an_answer_of_another_host_that_is_none_takes_no_name_away(cloud: Cloud,
         # A certificate has no zone, and would be good for the address of another host.
         ({"names": ["2001:db8::2%eth0"]}, "'2001:db8::2%eth0' is neither"),
         ({"requests": {"client": "x"}}, "kind client, which is not in kinds"),
-        ({"names": None}, "the answer of hv1 is none of virt_keys"),
-        ({"names": ["hv1", 7]}, "the answer of hv1 is none of virt_keys"),
-        ({"requests": {"libvirt_server": 7}}, "the answer of hv1 is none of virt_keys"),
-        ({"requests": {"libvirt_authority": "x"}}, "the answer of hv1 is none of virt_keys"),
+        ({"names": None}, "the answer of hv1 is not from virt_keys"),
+        ({"names": ["hv1", 7]}, "the answer of hv1 is not from virt_keys"),
+        ({"requests": {"libvirt_server": 7}}, "the answer of hv1 is not from virt_keys"),
+        ({"requests": {"libvirt_authority": "x"}}, "the answer of hv1 is not from virt_keys"),
     ],
 )
 def test_a_host_that_asks_for_too_much_gets_nothing(cloud: Cloud, lie: dict[str, t.Any], words: str) -> None:

@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, MigrationNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.disks import plan_pool_disks
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.steps import PoolSteps
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.steps import PoolMoveSteps
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
     MigrationContext,
     MigrationPlan,
@@ -98,7 +98,7 @@ def plan_between_pools(
         mine = space_requests(now, target)[len(target.hypervisor.space_requests) :]
         require_free_space(mine, where or None)
 
-    steps = PoolSteps(
+    steps = PoolMoveSteps(
         migration,
         dataclasses.replace(machine, moving=None),
         context,

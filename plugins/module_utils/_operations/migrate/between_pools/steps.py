@@ -81,7 +81,7 @@ _MIB = 1024 * 1024
 
 
 @dataclass
-class PoolSteps:
+class PoolMoveSteps:
     """The steps, and all that they have in common.
 
     machine: as it was planned; what an interrupted run had left undone changes it. check_space: raises when a pool has

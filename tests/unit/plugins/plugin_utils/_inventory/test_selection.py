@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.selection import (
     Filter,
-    Selection,
+    HostSelection,
     names_in_expressions,
     read_filters,
     read_hostnames,
@@ -30,8 +30,8 @@ def _evaluate(expression: str, known: Mapping[str, t.Any]) -> t.Any:
 
 def _selection(
     filters: list[Filter] | None = None, hostnames: list[str] | None = None, strict: bool = False
-) -> Selection:
-    return Selection(filters or [], hostnames or [], _evaluate, strict=strict)
+) -> HostSelection:
+    return HostSelection(filters or [], hostnames or [], _evaluate, strict=strict)
 
 
 @pytest.mark.parametrize(

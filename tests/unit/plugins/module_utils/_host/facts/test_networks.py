@@ -26,7 +26,7 @@ def conn() -> t.Iterator[VirConnect]:
 
 @pytest.fixture
 def links(tmp_path: Path) -> str:
-    """A host with br0, which looks at VLANs, and br1, which does not; ovs0 is no bridge of the kernel."""
+    """A host with br0, which filters VLANs, and br1, which does not; ovs0 is no bridge of the kernel."""
     for name, value in (("br0", "1"), ("br1", "0")):
         (tmp_path / name / "bridge").mkdir(parents=True)
         (tmp_path / name / "bridge/vlan_filtering").write_text(f"{value}\n")

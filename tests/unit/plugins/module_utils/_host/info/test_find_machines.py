@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.info.machines imp
     DEFAULT_SUBSETS,
     SUBSETS,
     Found,
-    Selection,
+    MachineSelection,
     completed,
     find_machines,
     needs_writing,
@@ -48,13 +48,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
     return counted
 
 
-def find(uri: str, *subsets: str, selection: Selection | None = None) -> Found:
+def find(uri: str, *subsets: str, selection: MachineSelection | None = None) -> Found:
     """Ask as the module does."""
     wanted = completed(subsets)
     with open_connection(uri, read_only=not needs_writing(wanted)) as conn:
         return find_machines(
             conn,
-            selection or Selection(),
+            selection or MachineSelection(),
             wanted,
             pending=pending_of,
             agent_timeout_seconds=1,
@@ -122,24 +122,24 @@ def test_a_record_has_what_is_asked_for_and_no_more(node_uri: str) -> None:
 @pytest.mark.parametrize(
     ("selection", "expected", "missing"),
     [
-        (Selection(names=("web1", "nobody")), ["web1"], ["nobody"]),
-        (Selection(names=()), [], []),
-        (Selection(uuids=("00000000-0000-4000-8000-000000000002",)), ["db1"], []),
+        (MachineSelection(names=("web1", "nobody")), ["web1"], ["nobody"]),
+        (MachineSelection(names=()), [], []),
+        (MachineSelection(uuids=("00000000-0000-4000-8000-000000000002",)), ["db1"], []),
         (
-            Selection(uuids=("00000000-0000-4000-8000-0000000000ff",), names=("db1",)),
+            MachineSelection(uuids=("00000000-0000-4000-8000-0000000000ff",), names=("db1",)),
             [],
             ["00000000-0000-4000-8000-0000000000ff"],
         ),
-        (Selection(states=("running", "paused")), ["web1"], []),
-        (Selection(states=("shutoff",), names=("web1", "db1")), ["db1"], []),
-        (Selection(tags=("web", "other")), ["web1"], []),
-        (Selection(tags=("front end",), states=("shutoff",)), [], []),
-        (Selection(tags=("nothing",)), [], []),
+        (MachineSelection(states=("running", "paused")), ["web1"], []),
+        (MachineSelection(states=("shutoff",), names=("web1", "db1")), ["db1"], []),
+        (MachineSelection(tags=("web", "other")), ["web1"], []),
+        (MachineSelection(tags=("front end",), states=("shutoff",)), [], []),
+        (MachineSelection(tags=("nothing",)), [], []),
     ],
 )
 @pytest.mark.parametrize("subsets", [(), ("hardware",), DEFAULT_SUBSETS, ("snapshots",)])
 def test_filters_narrow_together(
-    node_uri: str, subsets: tuple[str, ...], selection: Selection, expected: list[str], missing: list[str]
+    node_uri: str, subsets: tuple[str, ...], selection: MachineSelection, expected: list[str], missing: list[str]
 ) -> None:
     found = find(node_uri, *subsets, selection=selection)
     assert names(found) == expected
@@ -149,14 +149,14 @@ def test_filters_narrow_together(
 
 
 def test_a_state_is_asked_for_before_the_machines_are_read(node_uri: str, calls: collections.Counter[str]) -> None:
-    assert names(find(node_uri, "metadata", selection=Selection(states=("running",)))) == ["web1"]
+    assert names(find(node_uri, "metadata", selection=MachineSelection(states=("running",)))) == ["web1"]
     assert calls["XMLDesc"] == 1
 
 
 def test_agents_are_asked_for_the_machines_of_the_tag_alone(node_uri: str, calls: collections.Counter[str]) -> None:
-    assert names(find(node_uri, "addresses", selection=Selection(tags=("other",)))) == []
+    assert names(find(node_uri, "addresses", selection=MachineSelection(tags=("other",)))) == []
     assert calls["interfaceAddresses"] + calls["networkLookupByName"] == 0
-    assert names(find(node_uri, "addresses", selection=Selection(tags=("web",)))) == ["web1"]
+    assert names(find(node_uri, "addresses", selection=MachineSelection(tags=("web",)))) == ["web1"]
     assert calls["interfaceAddresses"] + calls["networkLookupByName"] > 0
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Wanted
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import WantedBridge
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import BridgeState, Link, Network
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, Uplink, read_bridge
 
@@ -30,7 +30,7 @@ def link(name: str, **settings: t.Any) -> Link:
     return Link(name=name, **{**usual, **settings})
 
 
-def wanted(*, existing: bool = False, static: tuple[str, ...] = ("192.0.2.10/24",), **words: t.Any) -> Wanted:
+def wanted(*, existing: bool = False, static: tuple[str, ...] = ("192.0.2.10/24",), **words: t.Any) -> WantedBridge:
     """What a manager is asked for: br0 with these words, on a host with eth0 (192.0.2.10/24), eth1 and eth2.
 
     static: those addresses of eth0 that no DHCP has given.
@@ -43,7 +43,7 @@ def wanted(*, existing: bool = False, static: tuple[str, ...] = ("192.0.2.10/24"
     network = Network({item.name: item for item in links}, ())
     uplink = None if spec.alone else spec.uplink or Uplink("eth0")
     source = network.links["eth0"] if uplink and uplink.vlan is None and not existing else None
-    return Wanted(spec, uplink, MAC, network, source, network.links.get("br0"))
+    return WantedBridge(spec, uplink, MAC, network, source, network.links.get("br0"))
 
 
 # Specs that every manager is judged by: (words, whether the bridge is in the same network as the host).

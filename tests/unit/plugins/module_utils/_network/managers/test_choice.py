@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import choice
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.choice import choose_manager, made_by
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, Wanted
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, WantedBridge
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import Network, Route
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import MANAGERS, BridgeSpec
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import link
@@ -42,10 +42,10 @@ class Some:
     def begun(self, _bridge: str) -> bool:
         return False
 
-    def make(self, _wanted: Wanted) -> Parts:
+    def make(self, _wanted: WantedBridge) -> Parts:
         return Parts()
 
-    def change(self, _wanted: Wanted) -> Parts:
+    def change(self, _wanted: WantedBridge) -> Parts:
         return Parts()
 
 

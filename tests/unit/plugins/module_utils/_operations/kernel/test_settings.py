@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, Mistakes, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.host import Host
 from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.settings import KernelPlan, plan_kernel
-from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.wanted import read_wanted, sysctl_path
+from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.spec import read_wanted, sysctl_path
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import run
 
 SYSCTL = "etc/sysctl.d/99-zz-brine-virt.conf"

@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan 
     expected_state,
     plan_actions,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import Selection
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import PowerSelection
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView
 
 OFF = ("shutoff", "saved")
@@ -171,12 +171,12 @@ CLOUD = [
     ],
 )
 def test_what_selects_narrows(selection: dict[str, t.Any], names: list[str]) -> None:
-    assert [view.name for view in Selection(**selection).apply(CLOUD)] == names
+    assert [view.name for view in PowerSelection(**selection).apply(CLOUD)] == names
 
 
 def test_every_name_that_does_not_exist_is_said() -> None:
     with pytest.raises(NotFoundError) as caught:
-        Selection(names=["web9", "db1", "xyz"]).apply(CLOUD)
+        PowerSelection(names=["web9", "db1", "xyz"]).apply(CLOUD)
     assert str(caught.value).splitlines() == [
         "name: there is no machine 'web9' on this hypervisor. Did you mean web2?",
         "name: there is no machine 'xyz' on this hypervisor. Known: db1, web1, web2",
@@ -185,11 +185,11 @@ def test_every_name_that_does_not_exist_is_said() -> None:
 
 def test_nothing_selected_is_a_mistake() -> None:
     with pytest.raises(InputError, match="no machine is selected"):
-        Selection(only_pending=True).check()
+        PowerSelection(only_pending=True).check()
 
 
 def test_one_that_cannot_be_read_is_not_dropped() -> None:
     """Whether it has the tag, nobody knows."""
     dark = PowerView("dark", None, "nostate", error=NotFoundError("its XML is invalid"))
-    assert Selection(tags=["web"]).apply([*CLOUD, dark])[-1] is dark
-    assert dark not in Selection(names=["web1"]).apply([*CLOUD, dark])
+    assert PowerSelection(tags=["web"]).apply([*CLOUD, dark])[-1] is dark
+    assert dark not in PowerSelection(names=["web1"]).apply([*CLOUD, dark])

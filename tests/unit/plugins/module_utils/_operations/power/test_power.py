@@ -27,7 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power impor
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import PowerRequest
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selected import view_all
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import Selection
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import PowerSelection
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
 DOMAIN = """
@@ -55,7 +55,7 @@ class Node:
         limits = {key: how.pop(key) for key in ("concurrency", "lock_seconds", "stop", "between") if key in how}
         between: t.Callable[[], t.Any] = limits.pop("between", lambda: None)
         request = PowerRequest(state, **{"timeout_seconds": 900, **how})
-        selection = Selection(names=names or None, everything=True)
+        selection = PowerSelection(names=names or None, everything=True)
         results = selected.plan_machines(self.conn, selection, request)
         between()
         if check:
@@ -443,6 +443,6 @@ def test_who_is_told_to_stop_does_not_wait_for_a_delay(node: Node) -> None:
 @pytest.mark.parametrize(("names", "seconds"), [(("db", "dns"), 2), (("db", "web"), 0), (("up",), 0)])
 def test_how_long_those_wait_that_come_after(node: Node, names: tuple[str, ...], seconds: int) -> None:
     request = PowerRequest("running", 20)
-    results = selected.plan_machines(node.conn, Selection(names=names), request)
+    results = selected.plan_machines(node.conn, PowerSelection(names=names), request)
     selected.preview(results)
     assert machines.last_delay(results, request) == seconds

@@ -121,7 +121,7 @@ MAC = "52:54:00:00:00:01"
         ),
         (
             leases({"mac": MAC, "address": "192.0.2.255"}),
-            "networks[0].dhcp.leases[0]: 192.0.2.255 is no address of a machine",
+            "networks[0].dhcp.leases[0]: 192.0.2.255 is not an address for a machine",
         ),
         (leases({"address": "192.0.2.5"}), "networks[0].dhcp.leases[0]: has neither mac nor name"),
         (

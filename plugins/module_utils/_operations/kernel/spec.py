@@ -33,7 +33,7 @@ _MOST_PAGES = 10**9
 
 
 @dataclass(frozen=True)
-class Wanted:
+class KernelSpec:
     """What is asked for; None, and empty mappings, leave a thing as the host has it.
 
     sysctl: texts by key. hugepages: how many, by their size in KiB.
@@ -79,7 +79,7 @@ def size_name(kib: int) -> str:
     return f"{kib}K"
 
 
-def read_wanted(params: t.Mapping[str, t.Any], mistakes: Mistakes) -> Wanted:
+def read_wanted(params: t.Mapping[str, t.Any], mistakes: Mistakes) -> KernelSpec:
     """What the options of virt_kernel ask for. What is wrong in them goes to ``mistakes``, and is left out."""
     sysctl: dict[str, str] = {}
     for key, value in (params["sysctl"] or {}).items():
@@ -99,7 +99,7 @@ def read_wanted(params: t.Mapping[str, t.Any], mistakes: Mistakes) -> Wanted:
                 raise InputError("this size is there twice", where=f"hugepages.{size}")
             hugepages[kib] = _count(size, count)
     _refuse_two_masters(sysctl, params, mistakes)
-    return Wanted(sysctl, params["bridge_netfilter"], params["ksm"], hugepages, params["nested"])
+    return KernelSpec(sysctl, params["bridge_netfilter"], params["ksm"], hugepages, params["nested"])
 
 
 def _key(key: t.Any) -> str:
@@ -137,7 +137,7 @@ def _refuse_two_masters(sysctl: t.Mapping[str, str], params: t.Mapping[str, t.An
                 raise InputError(f"this is what {masters[sysctl_path(key)]} sets too", where=f"sysctl.{key}")
 
 
-def lasting_files(wanted: Wanted) -> dict[str, str | None]:
+def lasting_files(wanted: KernelSpec) -> dict[str, str | None]:
     """The text of each file that has a boot do it again; None where there is nothing to do, and it is to go.
 
     They begin with MARK, so that a file of somebody else's is never taken for ours.
