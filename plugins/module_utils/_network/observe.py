@@ -152,6 +152,11 @@ def _route(data: dict[str, t.Any], version: int) -> Route:
     )
 
 
+# What ip(8) says of addresses that an interface does not get again: those of privacy extensions, those that are about to
+# go, and those that another host may have.
+_NOT_FOR_LONG = ("temporary", "deprecated", "tentative", "dadfailed")
+
+
 def _link(data: dict[str, t.Any], vlans: dict[str, tuple[tuple[int, int], ...]]) -> Link:
     name = data["ifname"]
     info = data.get("linkinfo", {})
@@ -163,30 +168,23 @@ def _link(data: dict[str, t.Any], vlans: dict[str, tuple[tuple[int, int], ...]])
         link_type=data.get("link_type", ""),
         master=data.get("master"),
         wireless=any(os.path.exists(f"/sys/class/net/{name}/{entry}") for entry in ("wireless", "phy80211")),
-        addresses=tuple(
-            f"{address['local']}/{address['prefixlen']}"
-            for address in data.get("addr_info", [])
-            if address.get("scope") == "global"
-            and "local" in address
-            and (address["family"] == "inet" or not address.get("dynamic"))
-        ),
+        addresses=_addresses(data, lambda address: address["family"] == "inet" or not address.get("dynamic")),
         mtu=int(data.get("mtu", 0)),
-        static=tuple(
-            f"{address['local']}/{address['prefixlen']}"
-            for address in data.get("addr_info", [])
-            if address.get("scope") == "global" and "local" in address and not address.get("dynamic")
-        ),
-        returning=tuple(
-            f"{address['local']}/{address['prefixlen']}"
-            for address in data.get("addr_info", [])
-            if address.get("scope") == "global"
-            and "local" in address
-            and not any(address.get(word) for word in ("temporary", "deprecated", "tentative", "dadfailed"))
-        ),
+        static=_addresses(data, lambda address: not address.get("dynamic")),
+        returning=_addresses(data, lambda address: not any(address.get(word) for word in _NOT_FOR_LONG)),
         bridge=_bridge(details) if kind == "bridge" else None,
         vlans=vlans.get(name, ()),
         vlan=details.get("id") if kind == "vlan" else None,
         below=data.get("link") if kind == "vlan" else None,
+    )
+
+
+def _addresses(data: dict[str, t.Any], counts: t.Callable[[dict[str, t.Any]], bool]) -> tuple[str, ...]:
+    """Those global addresses of an interface that count, in CIDR form."""
+    return tuple(
+        f"{address['local']}/{address['prefixlen']}"
+        for address in data.get("addr_info", [])
+        if address.get("scope") == "global" and "local" in address and counts(address)
     )
 
 

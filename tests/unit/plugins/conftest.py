@@ -16,7 +16,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
 from ansible_collections.brine.virt.plugins.module_utils._host.images import store as image_store
-from ansible_collections.brine.virt.plugins.module_utils._host.images.notes import keep_provenance
+from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance import keep_provenance
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import HEADER_BYTES, virtual_size
 from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import Provenance
 

@@ -29,7 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.listing im
     store_pool,
     stored_names,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.images.notes import keep_provenance, load_provenance
+from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance import keep_provenance, load_provenance
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._host.images.notes import keep_provenance, load_provenance
+from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance import keep_provenance, load_provenance
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import Provenance
 
