@@ -152,8 +152,8 @@ def _route(data: dict[str, t.Any], version: int) -> Route:
     )
 
 
-# What ip(8) says of addresses that an interface does not get again: those of privacy extensions, those that are about to
-# go, and those that another host may have.
+# What ip(8) says of addresses that an interface does not get again: those of privacy extensions, those that are about
+# to go, and those that another host may have.
 _NOT_FOR_LONG = ("temporary", "deprecated", "tentative", "dadfailed")
 
 
