@@ -33,7 +33,7 @@ def compare_source(
         return
     if disk.device not in REMOVABLE:
         raise UnsupportedError(
-            f"the disk lies in {have.place if have else 'nothing'}, the task names another source",
+            f"the disk is {have.place if have else 'empty'}, the task names another source",
             where=disk.given.at("source"),
             hint="Remove the disk (state: absent) and add the other one under its own name",
         )
