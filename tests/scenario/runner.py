@@ -3,7 +3,8 @@
 
 A scenario is a module with `run(scenario, cloud)`, in the folder of its feature below scenarios/. It says what it
 begins with in NEEDS (names of `needs.NEEDS`), and gets it whatever was run before it. What it leaves behind, `tidy`
-takes away. So each can be run alone, in any order, and a failed one keeps no other from being run.
+takes away. So each can be run alone, in any order, and a failed one keeps no other from being run. PIPELINING = False
+there is for one that needs the file that Ansible makes of a module by default.
 """
 
 from __future__ import annotations
@@ -128,6 +129,8 @@ class ScenarioRun:
         try:
             module = find_scenario(name)
             wanted: tuple[str, ...] = module.NEEDS
+            # Those of `make test` have what Ansible does by default, and so have those that say it.
+            cloud.pipelining = name not in SCENARIOS and getattr(module, "PIPELINING", True)
             tidy(cloud, needs.kept_for(wanted))
             for need in wanted:
                 needs.provide(cloud, need)

@@ -135,7 +135,8 @@ def _cut_off(cloud: Cloud, wall: Wall) -> None:
     process = subprocess.Popen(
         command,
         cwd=cloud.root,
-        env=cloud.environment,
+        # How a host is reached meanwhile is another thing without it, and most have it so.
+        env={**cloud.environment, "ANSIBLE_PIPELINING": "False"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -31,6 +31,8 @@ from ...needs import TINY, store_tiny
 from ...runner import ScenarioRun
 
 NEEDS = ()
+# How a host is reached while its network changes is another thing without it, and most have it so.
+PIPELINING = False
 # An interface with a carrier, at whose other end nobody is.
 SPARE = "spare0"
 # Of the documentation (RFC 5737), and of no network here.
@@ -225,6 +227,7 @@ def _is_back(cloud: Cloud, host: Host) -> None:
 def _guest(cloud: Cloud) -> None:
     names = tuple(host.name for host in GUESTS)
     cloud.use(names)
+    cloud.pipelining = True
     try:
         own = {host.name: [{"name": BRIDGE, "manager": host.word}] for host in GUESTS}
         options = {"bridges": own, "virt_bridge_bridges": "{{ bridges[inventory_hostname] }}"}
