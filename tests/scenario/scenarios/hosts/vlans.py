@@ -41,6 +41,7 @@ MACHINES = {
     "vlan2": (VLAN, "198.51.100.12"),
     "vlan3": (OTHER_VLAN, "198.51.100.13"),
 }
+FIRST = "vlan1"
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
@@ -110,7 +111,8 @@ def _links(cloud: Cloud) -> None:
 def _init(cloud: Cloud, name: str, vlan: t.Any) -> None:
     nic = {"name": "eth0", "bridge": TRUNK, "vlan": vlan}
     for changes in (True, False):
-        answer, result = cloud.init(HOST, **TINY, name=name, autostart=True, nics=[nic])
+        # With the host one alone starts: it has a single processor for all.
+        answer, result = cloud.init(HOST, **TINY, name=name, autostart=name == FIRST, nics=[nic])
         must(answer.status == 0 and result["changed"] is changes, answer.text)
 
 
@@ -184,16 +186,15 @@ def _change(cloud: Cloud) -> None:
 
 
 def _reboot(cloud: Cloud) -> None:
-    for name in MACHINES:
-        clear(cloud, HOST, name)
+    # Machines that shut down with the host take it a minute each, and have nothing to do with VLANs.
+    cloud.on(HOST, "; ".join(f"virsh destroy {name}" for name in MACHINES))
+    clear(cloud, HOST, FIRST)
     reboot(cloud, HOST)
     _links(cloud)
-    wait_until_up(cloud, HOST, "vlan1")
-    wait_until_up(cloud, HOST, "vlan2")
-    _address(cloud, "vlan1")
-    _address(cloud, "vlan2")
-    _reaches(cloud, "vlan1", MACHINES["vlan2"][1], True)
-    _reaches(cloud, "vlan1", OUTSIDE, True)
+    wait_until_up(cloud, HOST, FIRST)
+    _address(cloud, FIRST)
+    must(_tags(cloud, _tap(cloud, FIRST)) == {VLAN: ["Egress Untagged", "PVID"]}, f"{FIRST} is in another VLAN")
+    _reaches(cloud, FIRST, OUTSIDE, True)
 
 
 def _clear(cloud: Cloud) -> None:
