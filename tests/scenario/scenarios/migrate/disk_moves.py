@@ -9,7 +9,7 @@ import shlex
 import typing as t
 
 from ...cloud import FLEET, Cloud, must
-from ...driving.consoles import clear, tell, wait_until_up
+from ...driving.consoles import clear, tell, tell_all, wait_until_up
 from ...driving.tasks import have, module, refused
 from ...moving import forget, has_moved, volumes
 from ...needs import MOVER
@@ -90,10 +90,10 @@ done
 
 
 def _lay_writer_down(cloud: Cloud) -> None:
-    _tell(cloud, "mkdir -p /tmp; rm -f /tmp/writer")
-    for line in _WRITER.strip().splitlines():
-        # Line by line: the console loses some of a long one.
-        _tell(cloud, f"echo {shlex.quote(line)} >> /tmp/writer")
+    # Line by line: the console loses some of a long one.
+    lines = [f"echo {shlex.quote(line)} >> /tmp/writer" for line in _WRITER.strip().splitlines()]
+    for status, said in tell_all(cloud, HOST, MACHINE, ["mkdir -p /tmp; rm -f /tmp/writer", *lines]):
+        must(status == 0, said)
 
 
 def _write_all_the_time(cloud: Cloud) -> None:
