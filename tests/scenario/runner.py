@@ -55,7 +55,6 @@ LABS: dict[str, tuple[str, ...]] = {
         "states",
         "failed_migrations",
         "interrupted_migrations",
-        "demanding_migrations",
     ),
     "storage": (
         "ceph",
@@ -80,6 +79,8 @@ LABS: dict[str, tuple[str, ...]] = {
         "retiring",
         "fleet",
         "mixed",
+        # With the third one, that is there.
+        "demanding_migrations",
     ),
     # Hosts with kernels of their own.
     "kernel": (

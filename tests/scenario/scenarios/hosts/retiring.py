@@ -24,7 +24,7 @@ KEPT = f"virsh pool-info default && virsh pool-info images && ip link show br0 &
 # A certificate of the host before it left.
 OLD = "/root/retired"
 # When runs are killed, in seconds after they have begun: while they check, move, revoke and remove.
-KILLS = (6, 12, 18, 24, 30, 40)
+KILLS = (5, 9, 13, 18, 22, 30)
 # What changes when a host gets other files, or its daemons are started anew.
 _STATE = (
     "find /etc/pki /etc/libvirt /etc/systemd/system -type f -not -path '/etc/libvirt/qemu/*' -exec sha256sum {} +"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Moves that take more: a guest that writes all the while, an image that the target lacks, and a newer hypervisor.
 
-The lab gets a third host for this, of a later Debian release; other scenarios do not see it.
+The lab has a third host for this, of a later Debian release, or gets it.
 """
 
 from __future__ import annotations
