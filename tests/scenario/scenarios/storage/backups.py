@@ -269,7 +269,7 @@ def _replace(cloud: Cloud) -> None:
 
 def _elsewhere(cloud: Cloud) -> None:
     tree = cloud.on(HOST, f"tar -C {PLACE} -cz {MACHINE} | base64 -w0").strip()
-    answer = cloud.run(*cloud.lab_command, "ssh", OTHER, f"base64 -d | tar -C {PLACE} -xz", stdin=tree)
+    answer = cloud.run(*cloud.ssh(OTHER, f"base64 -d | tar -C {PLACE} -xz"), stdin=tree)
     must(answer.status == 0, answer.text)
     words = ("-e", f"vm={MACHINE}", "-e", f"src={PLACE}", "-e", f"on={OTHER}", "-e", "started=true")
     answer = cloud.play("restore", *words, live=False)
