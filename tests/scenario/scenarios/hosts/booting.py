@@ -6,13 +6,13 @@ When each of them started and stopped stands in the log that libvirt writes of i
 
 from __future__ import annotations
 
-import json
 import re
 import time
 import typing as t
 from datetime import datetime
 
 from ...cloud import Answer, Cloud, must
+from ...driving.tasks import role_well
 from ...needs import TINY
 from ...runner import ScenarioRun
 
@@ -184,14 +184,12 @@ def _without_order(cloud: Cloud) -> None:
 
 def _option_off(cloud: Cloud) -> None:
     before = _processes(cloud)
-    off = ("-e", json.dumps({"virt_hypervisor_start_order": False}))
-    cloud.play_well("hypervisors", *off, live=False)
+    role_well(cloud, "virt_hypervisor", "hypervisors", changes=True, virt_hypervisor_start_order=False)
     for host in cloud.hosts:
         cloud.on(host, f"! systemctl cat {UNIT} 2>/dev/null && test ! -e /usr/local/lib/{UNIT}.py")
-    again = cloud.play_well("hypervisors", *off, live=False)
-    must(again.recap("changed") == 0, again.text)
+    role_well(cloud, "virt_hypervisor", "hypervisors", changes=False, virt_hypervisor_start_order=False)
     must(_processes(cloud) == before, f"{before} have become {_processes(cloud)}")
-    cloud.play_well("hypervisors", live=False)
+    role_well(cloud, "virt_hypervisor", "hypervisors", changes=True)
     must(_processes(cloud) == before, f"{before} have become {_processes(cloud)}")
 
 
