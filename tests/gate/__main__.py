@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .catalogue import LEFT_OUT, LEFT_TO_FULL, make_catalogue
 from .lab.molecule import Molecule
-from .lab.scenario import OTHER_LABS, Scenario
+from .lab.scenario import LABS, OTHER_LABS, Scenario
 from .results import Counts, Result, table
 from .runner import Runner
 
@@ -86,7 +86,7 @@ def main() -> t.NoReturn:
     parts = arguments.part or PARTS
 
     runner = Runner(ROOT / ".build/log")
-    labs = [lab for lab in ("", *OTHER_LABS) if (lab or FIRST) in parts] if full else [""]
+    labs = [lab for lab in LABS if (lab or FIRST) in parts] if full else [""]
     scenarios = [Scenario(ROOT, full=full, lab=lab) for lab in labs]
     molecule = Molecule(ROOT, runner.logs, full=full)
     interrupted = False
