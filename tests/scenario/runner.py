@@ -45,18 +45,17 @@ SCENARIOS = (
 LABS: dict[str, tuple[str, ...]] = {
     # Each begins with bare hosts, and with others than the one before.
     "bare": ("managers", "modular", "tutorial"),
-    "storage": (
-        "ceph",
-        "backups",
-        "disk_moves",
-        "clones",
-        "rebasing",
-        "images",
-        "storage",
-        "pools",
-        "hostile_disks",
-        "volumes",
-        # A third hypervisor, of a later release.
+    "fleet": (
+        "silence",
+        "stuck",
+        "events",
+        "firewall",
+        # Before others bring a third hypervisor, which joins here.
+        "retiring",
+        "fleet",
+        "mixed",
+        # With the third one, that is there.
+        "demanding_migrations",
         "snapshots",
     ),
     "": (
@@ -73,17 +72,17 @@ LABS: dict[str, tuple[str, ...]] = {
         "failed_migrations",
         "interrupted_migrations",
     ),
-    "fleet": (
-        "silence",
-        "stuck",
-        "events",
-        "firewall",
-        # Before others bring a third hypervisor, which joins here.
-        "retiring",
-        "fleet",
-        "mixed",
-        # With the third one, that is there.
-        "demanding_migrations",
+    "storage": (
+        "ceph",
+        "backups",
+        "disk_moves",
+        "clones",
+        "rebasing",
+        "images",
+        "storage",
+        "pools",
+        "hostile_disks",
+        "volumes",
     ),
     # Hosts with kernels of their own.
     "kernel": (
