@@ -55,6 +55,7 @@ class Cloud:
 
     hosts: those that the inventory has now. The lab may have more, of another scenario. pipelining: whether Ansible
     hands modules to Python without a file, as many users have it, and in half the time; by default it does not.
+    is_up: that all hosts of the lab run was seen since the scenario began.
     tools: what the set-up has installed. build: files of this cloud alone, so that two can be driven at once.
     """
 
@@ -71,6 +72,7 @@ class Cloud:
         self.hosts: tuple[str, ...] = FLEET
         self.installed = False
         self.pipelining = False
+        self.is_up = False
 
     def use(self, hosts: tuple[str, ...] = FLEET) -> None:
         """From now on the inventory has these hosts of the lab and no others."""

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from ...cloud import Answer, Cloud, must
 from ...driving.tasks import role_well
-from ...needs import TINY
+from ...needs import TINY, current_hypervisors
 from ...runner import ScenarioRun
 
 # Machines of others with autostart would start as well.
@@ -38,7 +38,7 @@ _TRIES = 5
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
-    _have_the_script(cloud)
+    current_hypervisors(cloud)
     with_a_task(scenario, cloud)
     scenario.step("power starts and stops those of two hypervisors in their order", lambda: _by_power(cloud))
     scenario.step(
@@ -61,14 +61,6 @@ def with_the_host(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("what somebody stopped since then stays off", lambda: _stays_off(cloud))
     scenario.step("if the unit fails, libvirt starts them all", lambda: _without_the_script(cloud))
     scenario.step("without an order libvirt starts them, as without the unit", lambda: _without_order(cloud))
-
-
-def _have_the_script(cloud: Cloud) -> None:
-    """A lab that was kept may be from before."""
-    roles = cloud.build / "installed/ansible_collections/brine/virt/roles"
-    script = (roles / "virt_hypervisor/files/start_order.py").read_text(encoding="utf-8")
-    if cloud.lab("ssh", HOST, f"cat /usr/local/lib/{UNIT}.py").text != script:
-        cloud.play_well("hypervisors", live=False)
 
 
 def _spec(name: str, **more: t.Any) -> dict[str, t.Any]:

@@ -8,7 +8,7 @@ import re
 import typing as t
 
 from ...cloud import COMMAND_SECONDS, FLEET, Answer, Cloud, must
-from ...needs import NEWER, RELEASES
+from ...needs import NEWER, RELEASES, current_hypervisors
 from ...runner import ScenarioRun
 from ..fleet.evacuating import names, provision
 
@@ -64,8 +64,7 @@ def _hypervisors(cloud: Cloud) -> None:
 def _joins(cloud: Cloud) -> None:
     if NEWER not in cloud.lab_hosts():
         cloud.lab_well("up", "--hosts", "3", "--release", RELEASES)
-    # A lab that was kept may be from before.
-    cloud.play_well("hypervisors", live=False)
+    current_hypervisors(cloud)
     cloud.use(ALL)
     _hypervisors(cloud)
     _reaches(cloud)
