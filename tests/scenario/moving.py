@@ -149,15 +149,16 @@ class Move:
             "brine.virt.virt_migrate",
             "--become",
         ]
-        self._process = subprocess.Popen(
-            [*command, "-a", words],
-            cwd=cloud.root,
-            env=cloud.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with cloud.modules_in_files():
+            self._process = subprocess.Popen(
+                [*command, "-a", words],
+                cwd=cloud.root,
+                env=cloud.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def wait_until_it_flows(self) -> None:
         """Something of the machine has been sent."""

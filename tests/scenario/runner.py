@@ -4,7 +4,7 @@
 A scenario is a module with `run(scenario, cloud)`, in the folder of its feature below scenarios/. It says what it
 begins with in NEEDS (names of `needs.NEEDS`), and gets it whatever was run before it. What it leaves behind, `tidy`
 takes away. So each can be run alone, in any order, and a failed one keeps no other from being run. PIPELINING = False
-there is for one that needs the file that Ansible makes of a module by default.
+there is for one that has modules as Ansible sends them by default.
 """
 
 from __future__ import annotations

@@ -30,6 +30,14 @@ def test_each_scenario_is_run_once() -> None:
 def test_a_scenario_is_given_what_it_needs(path: Path) -> None:
     module = importlib.import_module(f"{PACKAGE}.{path.parent.name}.{path.stem}")
     assert set(module.NEEDS) <= set(NEEDS)
-    # A module without a file of its own is not found by that one's name.
-    by_file = "nsiballZ" in path.read_text(encoding="utf-8")
-    assert not by_file or getattr(module, "PIPELINING", True) is False
+
+
+def test_what_is_killed_by_its_file_has_one() -> None:
+    killers = []
+    for path in SCENARIO_FILES:
+        text = path.read_text(encoding="utf-8")
+        if "nsiballZ" in text or "import MODULE" in text:
+            killers.append(path.stem)
+            # Move has them so.
+            assert "modules_in_files()" in text or "Move" in text or "on_its_way" in text, path
+    assert "rebasing" in killers

@@ -16,8 +16,6 @@ from ...needs import MOVER
 from ...runner import ScenarioRun
 
 NEEDS = ("hypervisors", "tiny")
-# Its runs are killed by the names of the files that Ansible makes of modules.
-PIPELINING = False
 HOST, OTHER = FLEET
 MACHINE = "drifter"
 FAST, SMALL = "scenario-fast", "scenario-small"
@@ -183,7 +181,8 @@ def _kill(cloud: Cloud) -> None:
         kill = f"process=$(pgrep -f '[A]nsiballZ_virt_migrate'); sleep {delay}; kill -9 $process"
         cloud.on(HOST, f"({noted}; {kill}) >/dev/null 2>&1 & :")
         _write_all_the_time(cloud)
-        module(cloud, HOST, "virt_migrate", name=MACHINE, pool=pool)
+        with cloud.modules_in_files():
+            module(cloud, HOST, "virt_migrate", name=MACHINE, pool=pool)
         answer, _result = module(cloud, HOST, "virt_migrate", name=MACHINE, pool=pool)
         must(answer.status == 0, answer.text)
         _end_writing(cloud)
@@ -227,7 +226,8 @@ def _off(cloud: Cloud) -> None:
     kill = "process=$(pgrep -f '[A]nsiballZ_virt_migrate'); sleep 0.5; kill -9 $process"
     noted = f"for i in $(seq 600); do virsh dumpxml {MACHINE} | grep -q brinemove && break; sleep 0.02; done"
     cloud.on(HOST, f"({noted}; {kill}) >/dev/null 2>&1 & :")
-    module(cloud, HOST, "virt_migrate", name=MACHINE, pool=FAST)
+    with cloud.modules_in_files():
+        module(cloud, HOST, "virt_migrate", name=MACHINE, pool=FAST)
     answer, _result = module(cloud, HOST, "virt_migrate", name=MACHINE, pool=FAST)
     must(answer.status == 0, answer.text)
     _is_in(cloud, PLACES[FAST], had)

@@ -15,8 +15,6 @@ from ...runner import ScenarioRun
 from ...trouble import cut, daemon_stopped, filled, small_pool
 
 NEEDS = ("hypervisors", "tiny", "mover")
-# Its runs are killed by the names of the files that Ansible makes of modules.
-PIPELINING = False
 NAME = "mover"
 GIVE_UP_SECONDS = 300
 # The module's own process, not the one that works on when this one is killed.

@@ -15,8 +15,6 @@ from ...trouble import slow
 from .failed_migrations import MODULE
 
 NEEDS = ("hypervisors", "tiny")
-# Its runs are killed by the names of the files that Ansible makes of modules.
-PIPELINING = False
 NAME, BALLAST, BACKED = "halted", "ballast", "backed"
 # So slow that what is sent takes about a quarter of a minute; an image, longer than Ansible needs for two tasks.
 LINK_MBIT, SLOWER_MBIT = 20, 8
