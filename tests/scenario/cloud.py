@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -205,9 +206,14 @@ class Cloud:
             " virsh list --name --autostart",
         )
 
+    def states(self, *hosts: str) -> tuple[str, ...]:
+        """The states of several hosts, asked at once."""
+        with ThreadPoolExecutor(len(hosts)) as pool:
+            return tuple(pool.map(self.state, hosts))
+
     def state_of_all(self) -> str:
         """The state of every host."""
-        return "\n".join(self.state(host) for host in self.hosts)
+        return "\n".join(self.states(*self.hosts))
 
     def init(self, host: str, *, check: bool = False, **options: t.Any) -> tuple[Answer, dict[str, t.Any]]:
         """The module virt_init on one hypervisor: what was said, and its result as data."""
