@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from ..cores import clean_environment, find_core
 from ..processes import signal_group, wait_for
@@ -18,6 +20,7 @@ QUICK = ("virt_bridge",)
 # What virt_tls does as well, and verifies.
 COVERED = ("virt_hypervisor",)
 # In this order on the same hosts: the first one makes hypervisors of bare ones, as the others would have to do first.
+# The environment says so: KEEP_HOSTS to what takes hosts away, HOSTS_ARE_HYPERVISORS to their converge.yml.
 CHAIN = ("hypervisors", "provision", "virt_provision")
 # With packages to install and a guest to boot under emulation, beside other work.
 TIMEOUT_SECONDS = 1800
@@ -56,9 +59,10 @@ class Molecule:
             if self._stopped:
                 break
             # Hosts that are not there yet will be bare. What failed may have left anything.
-            new = not self._lab_is_there()
-            goes_on = name in CHAIN[1:] and all(result.verdict == "ok" for result in results)
-            results.append(self._run_one(name, keep_hosts=new or goes_on))
+            hosts = {} if self._lab_is_there() else {"KEEP_HOSTS": "1"}
+            if results and name in CHAIN and all(result.verdict == "ok" for result in results):
+                hosts = {"KEEP_HOSTS": "1", "HOSTS_ARE_HYPERVISORS": "1"}
+            results.append(self._run_one(name, hosts))
         return results
 
     def stop(self) -> None:
@@ -83,14 +87,14 @@ class Molecule:
     def _lab_is_there(self) -> bool:
         return (self._root / ".build/lab-molecule").exists()
 
-    def _run_one(self, name: str, *, keep_hosts: bool) -> Result:
+    def _run_one(self, name: str, hosts: Mapping[str, str]) -> Result:
         title = f"molecule {name}"
         log = self._logs / f"molecule-{name}.log"
         print(f"== {title}", flush=True)
         began = time.monotonic()
         kept = ["--destroy", "never"] if name in CHAIN else []
         command = ["molecule", "test", "--no-command-borders", *kept, "-s", name]
-        status = self._call(command, log, keep_hosts=keep_hosts)
+        status = self._call(command, log, hosts)
         seconds = time.monotonic() - began
         if status == 0:
             print(f"-- {title}: ok, {seconds:.0f} s", flush=True)
@@ -100,13 +104,13 @@ class Molecule:
         print(f"\n{text}\n-- {title}: FAILED ({note}) after {seconds:.0f} s; all output: {log}\n", flush=True)
         return Result(title, "FAILED", seconds, Counts(failed=1), note)
 
-    def _call(self, command: list[str], log: Path, *, keep_hosts: bool = False) -> int | None:
+    def _call(self, command: list[str], log: Path, hosts: Mapping[str, str] = MappingProxyType({})) -> int | None:
         build = self._root / ".build"
         core = find_core(build, "2.19", "venv")
         if core is None:
             raise SystemExit("The tools of the gate are not installed: run `make check`, which installs them.")
         with log.open("wb") as output:
-            environment = {**clean_environment(core, build), **({"KEEP_HOSTS": "1"} if keep_hosts else {})}
+            environment = {**clean_environment(core, build), **hosts}
             self._process = subprocess.Popen(
                 command,
                 cwd=self._root,

@@ -68,10 +68,12 @@ def _state(cloud: Cloud, host: str, name: str) -> str:
 
 def _states(cloud: Cloud) -> dict[str, str]:
     """Those of all machines."""
+    ask = 'for name in $(virsh list --all --name); do echo "$name: $(virsh domstate $name | head -n 1)"; done'
+    found = {host: cloud.on(host, ask).splitlines() for host in cloud.hosts}
     return {
-        f"{name} on {host}": _state(cloud, host, name)
-        for host in cloud.hosts
-        for name in cloud.on(host, "virsh list --all --name").split()
+        f"{name} on {host}": state
+        for host, lines in found.items()
+        for name, _colon, state in (line.partition(": ") for line in lines)
     }
 
 
