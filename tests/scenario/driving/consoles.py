@@ -9,6 +9,8 @@ import typing as t
 
 from ..cloud import Cloud, must
 
+# What the guest says when it has an address.
+ADDRESS = "tiny guest has"
 # On a host that is emulated itself.
 _BOOT_SECONDS = 300
 _COMMAND_SECONDS = 120
