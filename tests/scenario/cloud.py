@@ -57,7 +57,8 @@ class Cloud:
 
     hosts: those that the inventory has now. The lab may have more, of another scenario. pipelining: whether Ansible
     hands modules to Python without a file, as many users have it, and in half the time; by default it does not.
-    is_up: that all hosts of the lab run was seen since the scenario began.
+    is_up: that all hosts of the lab run was seen since the scenario began. whole: all scenarios of the lab are run, so
+    that what a later one needs can be made beside what the first one needs.
     tools: what the set-up has installed. build: files of this cloud alone, so that two can be driven at once.
     """
 
@@ -75,6 +76,7 @@ class Cloud:
         self.installed = False
         self.pipelining = False
         self.is_up = False
+        self.whole = False
 
     def use(self, hosts: tuple[str, ...] = FLEET) -> None:
         """From now on the inventory has these hosts of the lab and no others."""

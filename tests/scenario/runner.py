@@ -199,6 +199,7 @@ def main(arguments: list[str]) -> int:
             lab = lab_of(name)
             if lab not in clouds:
                 clouds[lab] = Cloud(Path(__file__).resolve().parents[2], lab)
+                clouds[lab].whole = f"{LAB}{lab}" in arguments
             scenario.run(name, clouds[lab])
             print(f"-- {name}: {time.monotonic() - began:.0f} s", flush=True)
     except KeyboardInterrupt:
