@@ -45,19 +45,6 @@ SCENARIOS = (
 LABS: dict[str, tuple[str, ...]] = {
     # Each begins with bare hosts, and with others than the one before.
     "bare": ("managers", "modular", "tutorial"),
-    "fleet": (
-        "silence",
-        "stuck",
-        "events",
-        "firewall",
-        # Before others bring a third hypervisor, which joins here.
-        "retiring",
-        "fleet",
-        "mixed",
-        # With the third one, that is there.
-        "later_release",
-        "snapshots",
-    ),
     "": (
         "trust",
         "seeding",
@@ -74,6 +61,19 @@ LABS: dict[str, tuple[str, ...]] = {
         "states",
         "failed_migrations",
         "interrupted_migrations",
+    ),
+    "fleet": (
+        "silence",
+        "stuck",
+        "events",
+        "firewall",
+        # Before others bring a third hypervisor, which joins here.
+        "retiring",
+        "fleet",
+        "mixed",
+        # With the third one, that is there.
+        "later_release",
+        "snapshots",
     ),
     "storage": (
         "ceph",
