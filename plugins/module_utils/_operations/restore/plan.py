@@ -171,7 +171,8 @@ def _read_definition(backups: Backups, manifest: Manifest) -> etree._Element:
     try:
         with open_inside(path, DOMAIN_XML) as descriptor:
             text = os.read(descriptor, MAX_XML_BYTES + 1)
-        root = parse_xml(text)
+        # What is said before and after a comment is one word for libvirt.
+        root = parse_xml(text, keep_comments=False)
     except OSError as exc:
         raise InputError(f"cannot read {path}/{DOMAIN_XML}: {exc.strerror}") from exc
     except (etree.XMLSyntaxError, ValueError) as exc:
