@@ -100,7 +100,20 @@ class Backups:
             at = self.by_id[at].parent
         if len({manifest.uuid for manifest in found}) > 1:
             raise InputError(f"backup {name} in {self.path} is built on one of another machine")
+        for number, manifest in enumerate(found):
+            self._require_disks_below(manifest, found[number + 1 :])
         return found
+
+    def _require_disks_below(self, manifest: Manifest, below: t.Sequence[Manifest]) -> None:
+        """Raise InputError for a disk that is built on what is no disk of those below, and is in no manifest."""
+        known = {(one.id, disk.file) for one in below for disk in one.disks}
+        for disk in manifest.disks:
+            for backing in disk.backings:
+                if backing is not None and (backing, disk.file) not in known:
+                    raise InputError(
+                        f"disk {disk.target} of backup {manifest.id} in {self.path} is built on {disk.file} of "
+                        f"{backing}, which that one does not have, or which {manifest.id} is not built on"
+                    )
 
 
 def require_destination(path: str, where: str, *, mounted: bool = False) -> None:
@@ -145,7 +158,9 @@ def list_backups(destination: str, machine: str, owner: int | None = None) -> Ba
             try:
                 found.by_id[name] = load_manifest(path, name, owner)
             except VirtError as exc:
-                found.broken[name] = exc
+                # Whoever lists them without the lock sees them go.
+                if os.path.lexists(f"{path}/{name}"):
+                    found.broken[name] = exc
     # In there is what the end of a merge needs; and of one that cannot be read nobody knows whether there is one.
     needed = {merge_folder(name) for name in (*(one.id for one in found.merging), *found.broken)}
     found.unfinished = [name for name in found.unfinished if name not in needed]
@@ -264,10 +279,11 @@ def complete(path: str, partial: str, manifest: Manifest) -> None:
     sync_folder(path)
 
 
-def remove(path: str, name: str) -> None:
+def remove(path: str, name: str, files: t.Container[str] | None = None) -> None:
     """Delete a backup. Killed at any time, it leaves the backup whole, or what is known as unfinished.
 
-    Raises HostError, also for a directory with something in it that no backup has.
+    files: the names of those that it has, None for whatever is there. Raises HostError, also for a directory with
+    something in it that is not of the backup: it is somebody's, and would go as well.
     """
     directory = f"{path}/{name}"
     doomed = directory if name.startswith(_PARTIAL) else f"{path}/{_PARTIAL}{name}"
@@ -275,6 +291,14 @@ def remove(path: str, name: str) -> None:
         foreign = [entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
         if foreign:
             raise HostError(f"{directory} is kept: it has a directory {foreign[0]} in it, which is of no backup")
+        # With a dot begin drafts, the marker, and what NFS keeps of an open file.
+        others = [one for one in os.listdir(directory) if one != MANIFEST and not one.startswith(".")]
+        strange = sorted(one for one in others if files is not None and one not in files)
+        if strange:
+            raise HostError(
+                f"{directory} is kept: it has a file {strange[0]} in it, which is not of the backup",
+                hint="Move it elsewhere, or remove it",
+            )
         if doomed != directory:
             write_whole(f"{directory}/{MARKER}", b"{}", 0o600)
             os.rename(directory, doomed)

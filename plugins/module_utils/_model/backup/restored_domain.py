@@ -75,10 +75,8 @@ def require_harmless(domain: etree._Element, where: str) -> None:
 
 
 def _harmful(element: etree._Element) -> t.Iterator[str]:
-    if not isinstance(element.tag, str):
-        # A comment.
-        return
-    tag = element.tag
+    # Of a comment it is a function.
+    tag = str(element.tag)
     if tag.startswith(_QEMU):
         yield f"has arguments for QEMU (qemu:{tag[len(_QEMU) :]})"
     if tag in _FOREIGN:
@@ -101,16 +99,16 @@ def _harmful(element: etree._Element) -> t.Iterator[str]:
 
 def _text(element: etree._Element) -> str:
     """The text of an element as libvirt has it: all of it, with comments and whatever else between the pieces."""
-    pieces = "string()" if element.tag in _PATH_TAGS else "text()"
-    return "".join(map(str, element.xpath(pieces))).strip()
+    pieces: t.Any = element.xpath("string()" if element.tag in _PATH_TAGS else "text()")
+    return "".join(pieces).strip()
 
 
 def _namespaces(element: etree._Element) -> t.Iterator[str]:
     """For libvirt, which writes none where it reads, ``x:type`` is the type (xmlGetProp) and ``x:source`` may be the
     source (virXMLNodeNameEqual). For all that looks at a definition here they are something else."""
-    if element.tag == "metadata" or not isinstance(element.tag, str):
+    if element.tag == "metadata":
         return
-    for name in (element.tag, *map(str, element.attrib)):
+    for name in (str(element.tag), *map(str, element.attrib)):
         if name.startswith("{"):
             yield f"has {name:.200} in it"
     for child in element:

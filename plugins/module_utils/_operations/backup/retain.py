@@ -192,7 +192,7 @@ def _merge(
 
 def _remove(result: BackupResult, backups: Backups, uuid: str, options: BackupOptions) -> None:
     for manifest in removable_of(backups, uuid, options):
-        directory.remove(backups.path, manifest.id)
+        directory.remove(backups.path, manifest.id, manifest.files)
         result.removed.append(manifest.id)
         result.actions.append(removal_words(manifest.id, result.name))
 

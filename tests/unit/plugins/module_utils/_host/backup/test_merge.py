@@ -278,6 +278,20 @@ def test_a_new_file_that_is_damaged_is_not_taken(chain: Path) -> None:
     require_whole(chain)
 
 
+def test_what_is_left_of_a_new_file_that_is_in_its_place_is_not_taken(chain: Path) -> None:
+    """As where a file system has brought a name back after a power cut, and not what was in it."""
+    before = contents(chain)
+    begin(chain)
+    folder, home = chain / "web1" / FOLDER, chain / "web1" / SECOND
+    os.rename(folder / "vda.qcow2", home / "vda.qcow2")
+    (folder / "vda.qcow2").write_bytes(b"")
+    recover(chain)
+    assert list_backups(str(chain), "web1").by_id[SECOND].kind == "full"
+    assert left(chain) == [FULL, FIRST, SECOND, THIRD]
+    require_whole(chain)
+    assert contents(chain) == before
+
+
 def test_what_can_go_neither_way_stays_and_can_be_restored(chain: Path) -> None:
     before = contents(chain)
     begin(chain)
