@@ -26,6 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.files import (
     LockTimeout,
+    allocated_bytes,
     locked_file,
     root_hint,
     sync_folder,
@@ -72,6 +73,16 @@ class Backups:
         return f"{self.path}/{name}"
 
     @property
+    def unfinished_bytes(self) -> int:
+        """What is free again when that is removed."""
+        total = 0
+        for folder in map(self.path_of, self.unfinished):
+            # It may go at any time for who does not hold the lock.
+            with contextlib.suppress(OSError):
+                total += sum(allocated_bytes(f"{folder}/{file}") for file in os.listdir(folder))
+        return total
+
+    @property
     def names(self) -> list[str]:
         """Of all that is called like a backup."""
         return [*self.by_id, *self.broken]
@@ -100,20 +111,20 @@ class Backups:
             at = self.by_id[at].parent
         if len({manifest.uuid for manifest in found}) > 1:
             raise InputError(f"backup {name} in {self.path} is built on one of another machine")
-        for number, manifest in enumerate(found):
-            self._require_disks_below(manifest, found[number + 1 :])
+        self._require_disks_below(found)
         return found
 
-    def _require_disks_below(self, manifest: Manifest, below: t.Sequence[Manifest]) -> None:
-        """Raise InputError for a disk that is built on what is no disk of those below, and is in no manifest."""
-        known = {(one.id, disk.file) for one in below for disk in one.disks}
-        for disk in manifest.disks:
-            for backing in disk.backings:
-                if backing is not None and (backing, disk.file) not in known:
-                    raise InputError(
-                        f"disk {disk.target} of backup {manifest.id} in {self.path} is built on {disk.file} of "
-                        f"{backing}, which that one does not have, or which {manifest.id} is not built on"
-                    )
+    def _require_disks_below(self, chain: t.Sequence[Manifest]) -> None:
+        """Raise InputError for a disk that is built on what is no disk of this chain, and is in no manifest of it."""
+        known = {(one.id, disk.file) for one in chain for disk in one.disks}
+        for manifest in chain:
+            for disk in manifest.disks:
+                for backing in disk.backings:
+                    if backing is not None and (backing, disk.file) not in known:
+                        raise InputError(
+                            f"disk {disk.target} of backup {manifest.id} in {self.path} is built on {disk.file} of "
+                            f"{backing}, which that one does not have, or which {manifest.id} is not built on"
+                        )
 
 
 def require_destination(path: str, where: str, *, mounted: bool = False) -> None:
@@ -300,11 +311,13 @@ def remove(path: str, name: str, files: t.Container[str] | None = None) -> None:
                 hint="Move it elsewhere, or remove it",
             )
         if doomed != directory:
-            write_whole(f"{directory}/{MARKER}", b"{}", 0o600)
+            # Where there is no room left nothing can be written, and this is what makes room.
+            if not os.path.lexists(f"{directory}/{MANIFEST}"):
+                write_whole(f"{directory}/{MARKER}", b"{}", 0o600)
             os.rename(directory, doomed)
             sync_folder(path)
-        # The marker last: what is left of it by a kill is known by it.
-        for file in sorted(os.listdir(doomed), key=lambda file: file == MARKER):
+        # What is left of it by a kill is known by these: they go last.
+        for file in sorted(os.listdir(doomed), key=lambda file: file in (MANIFEST, MARKER)):
             os.unlink(f"{doomed}/{file}")
         os.rmdir(doomed)
         sync_folder(path)

@@ -54,7 +54,7 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
         result = BackupResult(name)
         try:
             plan = result.plan = plan_backup(conn, name, options)
-            require_room(plan, options)
+            require_room(plan, options, plan.backups.unfinished_bytes)
             result.backups = plan.backups
             result.actions = [
                 *(end_words(left.id, name) for left in plan.backups.merging),

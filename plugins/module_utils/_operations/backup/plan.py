@@ -107,10 +107,13 @@ def plan_backup(conn: VirConnect, name: str, options: BackupOptions) -> BackupPl
     return BackupPlan(domain, uuid, tuple(disks), left_out, parent, reason, no_checkpoint, needed, backups)
 
 
-def require_room(plan: BackupPlan, options: BackupOptions) -> None:
-    """Raise HostError when the destination has less room than the backup takes at most."""
+def require_room(plan: BackupPlan, options: BackupOptions, going_bytes: int = 0) -> None:
+    """Raise HostError when the destination has less room than the backup takes at most.
+
+    going_bytes: what is removed before it is made.
+    """
     found = os.statvfs(options.destination)
-    if plan.needed_bytes > found.f_bavail * found.f_frsize:
+    if plan.needed_bytes > found.f_bavail * found.f_frsize + going_bytes:
         raise full(f"cannot back up machine {plan.domain.name}", options.destination, plan.needed_bytes)
 
 

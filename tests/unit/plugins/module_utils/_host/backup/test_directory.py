@@ -152,6 +152,20 @@ def test_a_backup_with_a_directory_of_somebody_in_it_stays(tmp_path: Path) -> No
     assert SECOND in list_backups(str(tmp_path), "web1").by_id
 
 
+def test_where_there_is_no_room_left_a_backup_can_still_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or there would never be any."""
+
+    def full(*_what: t.Any) -> t.NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    made = add_chain(tmp_path)[-1]
+    monkeypatch.setattr(directory, "write_whole", full)
+    remove(str(tmp_path / "web1"), SECOND, made.files)
+    assert sorted(os.listdir(tmp_path / "web1")) == [FULL, FIRST]
+
+
 def test_a_backup_with_a_file_of_somebody_in_it_stays(tmp_path: Path) -> None:
     """As what somebody has converted by hand in there."""
     made = add_chain(tmp_path)[-1]
