@@ -273,8 +273,8 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.machi
     plan_purges,
     preview,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import read_used_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "list", "elements": "str", "required": True},

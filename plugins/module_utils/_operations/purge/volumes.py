@@ -31,7 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.disks
     identity_of_note,
     read_disks,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import SharedVolume, shared_volume
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import SharedVolume, shared_volume
 
 DELETE, KEEP = "delete", "keep"
 
