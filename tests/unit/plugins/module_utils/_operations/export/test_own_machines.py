@@ -140,6 +140,38 @@ class TestMinimal:
         entry, _missing = exported(host.conn)
         assert entry["disks"] == [{"name": "system", "size": 64, "image": IMAGE, "clone": "copy"}]
 
+    def test_a_copy_of_an_image_that_is_not_on_the_first_disk(self, host: PurgeHost) -> None:
+        host.make(**CORE, **OFF, disks=[{"name": "data", "size": 1}, {"name": "system", "size": 64}])
+        host.write(replace(host.notes(), image=ImageNote("debian", IMAGE, "default", "system")))
+        entry, _missing = exported(host.conn)
+        assert [disk.get("image") for disk in entry["disks"]] == [None, IMAGE]
+
+    def test_which_disk_is_on_the_image_is_remembered(self, host: PurgeHost) -> None:
+        host.image(host.pool / IMAGE)
+        host.make(**CORE, **OFF, disks=[{"name": "data", "size": 1}, {"name": "system", "image": IMAGE, "size": 64}])
+        assert host.notes().image == ImageNote("debian", IMAGE, "default", "system")
+
+    @pytest.mark.parametrize(
+        ("disk", "missing"),
+        [("", (f"image: {IMAGE}, as it is not known which disk was created from it",)), ("system", ())],
+    )
+    def test_the_image_of_a_disk_that_somebody_has_detached_is_not_that_of_the_next(
+        self, host: PurgeHost, disk: str, missing: tuple[str, ...]
+    ) -> None:
+        host.make(**CORE, **OFF, disks=[{"name": "system", "size": 64}, {"name": "data", "size": 1}])
+        host.write(replace(host.notes(), image=ImageNote("debian", IMAGE, "default", disk)))
+        host.detach("web1", "web1-system.qcow2")
+        (before,) = MachineExports(host.conn).results(["web1"])
+        assert before.export is not None
+        # What it forgets is the name of the disk that it has no more.
+        (plan,) = plans(Hypervisor(host.conn, image_pool="default"), dict(before.export.entry))
+        assert [step.description for step in plan.steps] == ["write the metadata of web1"]
+        plan.steps[0].apply()
+        entry, found = exported(host.conn)
+        assert (entry, found) == (before.export.entry, before.export.not_exported)
+        assert entry["disks"] == [{"name": "data", "size": 1, "boot_order": 2}]
+        assert found == (*missing, "disks.data.target: vdb")
+
     def test_a_size_that_is_no_whole_number(self, host: PurgeHost) -> None:
         host.image(host.pool / IMAGE)
         host.make(**CORE, **OFF, disks=[{"name": "system", "image": IMAGE}])
