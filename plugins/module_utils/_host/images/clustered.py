@@ -203,6 +203,16 @@ def clones_of(pool: Pool, volumes: t.Iterable[str]) -> dict[str, tuple[str, ...]
     return found
 
 
+def image_below(pool: Pool, volume: str) -> str | None:
+    """The image that a volume is a clone of; None where it is none, or of something else. Raises HostError."""
+    with open_cluster(pool) as cluster, contextlib.suppress(cluster.rbd.ImageNotFound):
+        with cluster.open(volume, read_only=True) as there:
+            # Of one without a parent: ImageNotFound.
+            _pool, parent, snapshot = there.parent_info()
+        return str(parent) if snapshot == SNAPSHOT and parse_image_volume(parent) is not None else None
+    return None
+
+
 def not_brought(pool: Pool, volumes: t.Iterable[str]) -> frozenset[str]:
     """Those of these volumes that only have the name of an image: they lack the snapshot that every image gets."""
     found = set()

@@ -60,6 +60,7 @@ class Volume:
     clones: int = 0
     made_seconds: int = 0
     size_bytes: int = 0
+    parent: tuple[str, str, str] | None = None
     metadata: dict[str, str] = field(default_factory=dict)
 
 
@@ -135,6 +136,11 @@ class _Open:
 
     def list_children2(self) -> list[dict[str, str]]:
         return [{"pool": "vms", "image": f"clone{number}"} for number in range(self._volume.clones)]
+
+    def parent_info(self) -> tuple[str, str, str]:
+        if self._volume.parent is None:
+            raise ImageNotFound
+        return self._volume.parent
 
     def create_timestamp(self) -> datetime:
         return datetime.fromtimestamp(self._volume.made_seconds)
@@ -477,6 +483,26 @@ def test_what_a_killed_deletion_leaves_is_no_image(monkeypatch: pytest.MonkeyPat
             delete(monkeypatch, rbd)
     assert list(rbd.there) == [PART]
     assert begin(rbd)
+
+
+@pytest.mark.parametrize(
+    ("parent", "image"),
+    [
+        (("vms", VOLUME, images.SNAPSHOT), VOLUME),
+        (("vms", VOLUME, "of an admin"), None),
+        (("vms", "web2-system", images.SNAPSHOT), None),
+        (None, None),
+    ],
+)
+def test_what_a_volume_is_a_clone_of(
+    monkeypatch: pytest.MonkeyPatch, parent: tuple[str, str, str] | None, image: str | None
+) -> None:
+    rbd = Pretended()
+    rbd.there["web1-system"] = Volume(parent=parent)
+    monkeypatch.setattr(images, "open_cluster", lambda _pool: nullcontext(Cluster(rbd, None)))
+    pool = Pool("ceph", "", 0, None, type="rbd", local=True)
+    assert images.image_below(pool, "web1-system") == image
+    assert images.image_below(pool, "gone") is None
 
 
 def test_what_only_has_the_name_of_an_image_is_not_pruned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

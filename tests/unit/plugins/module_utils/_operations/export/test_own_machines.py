@@ -37,10 +37,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.mac
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import Placed, disk_targets
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import domain_xml
+from ansible_collections.brine.virt.plugins.module_utils._operations.export import origins
 from ansible_collections.brine.virt.plugins.module_utils._operations.export.machines import MachineExports
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model import strategies
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
+    MAKE,
     POOL,
     PurgeHost,
     make_file,
@@ -145,6 +147,27 @@ class TestMinimal:
         host.write(replace(host.notes(), image=ImageNote("debian", IMAGE, "default", "system")))
         entry, _missing = exported(host.conn)
         assert [disk.get("image") for disk in entry["disks"]] == [None, IMAGE]
+
+    def test_clones_of_an_image_in_a_cluster(self, host: PurgeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The cluster knows what each of them is a clone of; libvirt does not."""
+        monkeypatch.setattr(libvirt.virStoragePool, "createXML", MAKE)
+        host.conn.storagePoolCreateXML(
+            "<pool type='rbd'><name>ceph</name><source><host name='mon'/><name>vms</name></source></pool>", 0
+        )
+        below = {"web1-system": "debian-0123456789abcdef.raw", "web1-more": "tools-0123456789abcdef.raw"}
+        disks = [{"name": name, "pool": "ceph", "size": 64} for name in ("data", "system", "more")]
+        host.make(**CORE, **OFF, disks=disks)
+        image = ImageNote("debian", "debian-0123456789abcdef.raw", "ceph", "system")
+        host.write(replace(host.notes(), image=image))
+        monkeypatch.setattr(origins, "has_bindings", lambda: True)
+        monkeypatch.setattr(origins, "image_below", lambda _pool, volume: below.get(volume))
+        (result,) = MachineExports(host.conn).results(["web1"])
+        assert result.export is not None, result.error
+        assert [(disk.get("image"), disk.get("clone")) for disk in result.export.entry["disks"]] == [
+            (None, None),
+            ("debian-0123456789abcdef.raw", None),
+            ("tools-0123456789abcdef.raw", None),
+        ]
 
     def test_which_disk_is_on_the_image_is_remembered(self, host: PurgeHost) -> None:
         host.image(host.pool / IMAGE)
