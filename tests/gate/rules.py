@@ -83,7 +83,7 @@ CLOSURES = {
     "modules/virt_info": 19,
     "modules/virt_host_info": 25,
     "inventory/domains": 18,
-    "modules/virt_init": 131,
+    "modules/virt_init": 132,
     # Between hypervisors, and between the pools of one.
     "modules/virt_migrate": 85,
 }

@@ -138,11 +138,13 @@ class HypervisorView:
         That one has it in its notes or its permanent description, whether the volume is there or not, or gets it by
         this same task.
         """
-        machines = self._machines_by_volume
-        users = machines.setdefault((pool.name, volume), set())
-        others = sorted((users | machines.get(pool.source_of(volume).place, set())) - {machine})
+        # Two pools of libvirt may be one pool of a cluster.
+        names = ((pool.name, volume), pool.source_of(volume).place)
+        users = [self._machines_by_volume.setdefault(name, set()) for name in names]
+        others = sorted(set().union(*users) - {machine})
         if not others:
-            users.add(machine)
+            for known in users:
+                known.add(machine)
         return others[0] if others else None
 
     @functools.cached_property
@@ -150,8 +152,12 @@ class HypervisorView:
         """The machines by what their notes list, which is pool and name, and by what their definitions have as disks,
         which may also be a place."""
         users: dict[t.Hashable, set[str]] = {}
+        # Of others libvirt would have to be asked for each volume.
+        pools = {pool.name: pool for pool in self._all_pools if pool.network is not None or pool.makes_named_volumes}
         for domain in self.domains.values():
-            noted = [(note.pool, note.name) for note in (domain.notes.volumes if domain.notes else ())]
+            notes = domain.notes.volumes if domain.notes else ()
+            noted: list[t.Hashable] = [(note.pool, note.name) for note in notes]
+            noted += [pools[note.pool].source_of(note.name).place for note in notes if note.pool in pools]
             for volume in [*noted, *map(_place, domain.xml.iterfind("devices/disk"))]:
                 users.setdefault(volume, set()).add(domain.name)
         return users

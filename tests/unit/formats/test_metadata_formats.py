@@ -84,6 +84,10 @@ MACHINES = {
 }
 MACHINES["8-start"] = dataclasses.replace(MACHINES["7-identity"], order=10, delay_seconds=30)
 MACHINES["8-start-order"] = machine.MachineNotes(order=0)
+MACHINES["9-image-disk"] = machine.MachineNotes(
+    image=dataclasses.replace(IMAGE, disk="system"),
+    disks=(machine.DiskNote("data", "vda"), machine.DiskNote("system", "vdb")),
+)
 # What this version writes.
 NEWEST_MACHINES = ("4-claimed", "6-making", "6-making-building", "7-identity", "8-start", "8-start-order")
 

@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.attachments impo
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     BUILDING,
+    ImageNote,
     MachineNotes,
     read_notes,
 )
@@ -176,10 +177,14 @@ def _from_notes(notes: MachineNotes) -> dict[str, t.Any]:
         "delay_seconds": notes.delay_seconds,
         "variables": dict(notes.variables),
         # Flat, so a copy will do; asdict() takes many times as long.
-        "image": dict(vars(notes.image)) if notes.image else None,
+        "image": _image_record(notes.image) if notes.image else None,
         "seed": dict(vars(notes.seed)) if notes.seed else None,
         "host_keys": list(notes.host_keys),
     }
+
+
+def _image_record(image: ImageNote) -> dict[str, str]:
+    return {"name": image.name, "volume": image.volume, "pool": image.pool}
 
 
 def _number(text: str | None) -> int | None:

@@ -30,8 +30,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.v
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import shared_volume
 from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import shared_volume
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.absent import (
     check_deletion,
     clear_step,

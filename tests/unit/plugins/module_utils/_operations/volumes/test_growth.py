@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge import shared
+from ansible_collections.brine.virt.plugins.module_utils._operations import shared_volumes as shared
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import growth, present
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import POOL, disk
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.traps.users import add_nvram
