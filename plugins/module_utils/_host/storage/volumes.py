@@ -34,7 +34,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start, zero_logical
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
@@ -71,13 +71,18 @@ def space_request(pool: Pool, *, size_bytes: int, copied_bytes: int = 0) -> Spac
     return SpaceRequest(pool.name, pool.space_source, pool.available_bytes, needed_bytes)
 
 
-def create_empty(pool: Pool, name: str, *, size_bytes: int, image_format: str, mark: str = "") -> None:
+def create_empty(
+    pool: Pool, name: str, *, size_bytes: int, image_format: str, mark: str = "", wipe: bool = True
+) -> None:
     """A new volume with nothing in it, sparse where the pool can. UnsupportedError for a format that it cannot have.
 
-    mark: what tells it from others, see proof.py.
+    mark: what tells it from others, see proof.py. wipe: False where all of size_bytes is written before anybody reads
+    it, or need not be secret: see zero_logical.
     """
     pool.require_format(image_format)
-    make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
+    made = make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
+    # What is rounded up is a guest's to read as well.
+    zero_logical(pool, made, 0 if wipe else size_bytes)
 
 
 def create_overlay(
@@ -194,6 +199,7 @@ def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect, mark:
     pool.require_format("raw")
     size_bytes = -(-len(content) // MIB) * MIB
     volume = make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"), mark=mark)
+    zero_logical(pool, volume, 0)
     _upload(pool, volume, content, conn, f"cannot write volume {name} of pool {pool.name}")
 
 
@@ -261,6 +267,10 @@ def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str) ->
     with full_pool_named(pool, what, size_bytes - volume.capacity_bytes):
         if pool.type == "logical" and pool.local:
             _extend_logical(pool, volume.path, size_bytes)
+            with translate_errors(what):
+                handle = pool.handle.storageVolLookupByName(name)
+            # Before a machine is told of it.
+            zero_logical(pool, handle, volume.capacity_bytes)
         elif image_format != "raw" or not _extend_file(pool, volume, size_bytes, what):
             _resize(pool, volume, size_bytes, what)
     return True
