@@ -38,7 +38,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_by
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, FILE
 
 # A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
 _DELETE_WAIT_SECONDS = 60
@@ -293,6 +293,24 @@ def grow_running_disk(
                 hint="A smaller disk would lose the data at its end",
             )
         handle.blockResize(target, size_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+
+
+def lacks_growth(handle: t.Any, target: str, pool: Pool, size_bytes: int) -> int | None:
+    """The size in bytes that a running machine has a disk in, where its device is larger already; None where it knows.
+
+    A device grows first, and a run that is killed then leaves QEMU with the old size. Files, and volumes of a cluster,
+    are grown by QEMU itself, which knows. size_bytes: what the disk is to have.
+    """
+    if pool.source_type != BLOCK:
+        return None
+    try:
+        have_bytes = int(handle.blockInfo(target)[0])
+    except libvirt.libvirtError as exc:
+        # Stopped meanwhile: the next start reads it; or a driver that cannot tell, nor grow anything.
+        if exc.get_error_code() in (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_SUPPORT):
+            return None
+        raise translate_error(exc, f"cannot read the size of disk {target}") from exc
+    return have_bytes if have_bytes < size_bytes else None
 
 
 def _extend_file(pool: Pool, volume: Volume, size_bytes: int, what: str) -> bool:
