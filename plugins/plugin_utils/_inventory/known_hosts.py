@@ -33,6 +33,7 @@ _OWN_COMMENT = re.compile(rf"# virt-(?P<uuid>[0-9a-f-]{{36}}) {re.escape(_MARK)}
 # Whatever stands in a hypervisor's metadata, only plain names and keys may reach a file that ssh trusts.
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_OFF = ("shutoff", "crashed")
 _KEY = re.compile(r"(?P<type>[a-z0-9][a-z0-9@.-]*) (?P<key>[A-Za-z0-9+/]+={0,3})(?: .*)?")
 
 
@@ -167,9 +168,9 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
     """The lines of the file after these answers of hypervisors.
 
     A line that is right keeps its place: the file changes only when its content does. A hypervisor that did not answer
-    keeps its lines, but for machines that have turned up on another one; so does a machine that was listed, but not
-    read. drop_gone: lines of machines that a hypervisor no longer has go; False when
-    the answers are not of now.
+    keeps its lines, but for machines that have turned up on another one and are not off there; so does a machine that
+    was listed, but not read. drop_gone: lines of machines that a hypervisor no longer has go; False when the answers
+    are not of now.
     """
     answers = _believed(old, answers, complete=drop_gone)
     answered = {answer["hypervisor"]: answer["machines"] for answer in answers if answer.get("machines") is not None}
@@ -182,6 +183,8 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
     # Whoever turns up elsewhere without a key leaves the one that is known where it is.
     moved_here = {uuid for machines in new.values() for uuid, lines in machines.items() if lines}
     listed_here = {uuid for machines in new.values() for uuid in machines}
+    # One that is off may be an old definition of a machine that runs where nobody answers.
+    off = {record["uuid"] for records in answered.values() for record in records if record.get("state") in _OFF}
     comments = {
         (hypervisor, record["uuid"]): _keyless_line(record, hypervisor)
         for hypervisor, records in answered.items()
@@ -198,7 +201,7 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
             return True
         if own.hypervisor not in new:
             gone = moved_here if not line.startswith("#") else listed_here
-            return not (drop_gone and own.uuid in gone)
+            return not (drop_gone and own.uuid in gone - off)
         if (own.hypervisor, own.uuid) in unread:
             return True
         return not drop_gone and own.uuid not in new[own.hypervisor]

@@ -279,3 +279,13 @@ def test_a_machine_that_is_gone_from_its_hypervisor_may_have_other_keys_elsewher
     assert merge_lines([_line(1)], [_answer("hv1", _record(1, host_keys=[OTHER]))], drop_gone=True) == [
         _other(1, "hv1")
     ]
+
+
+@pytest.mark.parametrize(("state", "stays"), [("shutoff", True), ("running", False)])
+@pytest.mark.parametrize("keys", [[KEY], []])
+def test_a_machine_that_is_off_may_run_where_nobody_answers(state: str, stays: bool, keys: list[str]) -> None:
+    known = _line(1) if keys else _comment(1)
+    answers = [{"hypervisor": "hv1", "machines": None}, _answer("hv2", _record(1, state=state, host_keys=keys))]
+    merged = merge_lines([known], answers, drop_gone=True)
+    assert (known in merged) is stays
+    assert ("hv1" in last_seen(merged)["m1"]) is stays
