@@ -204,7 +204,7 @@ class _Collector:
         self._reported: dict[FileId, str] = {}
 
     def list_pools(self, conn: VirConnect) -> list[t.Any]:
-        """libvirt's pools. HostError where it does not answer: it waits for whoever looks into one of them, which may be
+        """libvirt's pools. HostError where it does not answer: it waits for whoever looks into one, which may be
         for ever."""
         try:
             return list(self.watch.call("", conn.listAllStoragePools, 0))
