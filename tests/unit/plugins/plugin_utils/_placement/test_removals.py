@@ -189,4 +189,5 @@ def test_a_machine_that_is_off_and_may_run_on_a_silent_hypervisor_is_not_started
         (hosts, {}, {"unseen": "place"}),
         ({**hosts, "hv2": hypervisor()}, {}, {}),
     ):
-        assert run([new("web1", **entry)], there, **known, **options)["by_host"]["hv1"] == ["web1"]
+        wanted = {**new("web1"), **entry}
+        assert run([wanted], there, **known, **options)["by_host"]["hv1"] == ["web1"]
