@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresse
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
     disk_source,
     nic_source,
+    nic_type,
     ties_of_domain,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
@@ -266,11 +267,10 @@ def _pool_and_volume(disk: etree._Element, source: str | None, pools: KnownPools
 def _nic(nic: etree._Element, notes: MachineNotes | None) -> dict[str, t.Any]:
     mac = (attribute(nic, "mac", "address") or "").lower()
     names = {note.mac.lower(): note.name for note in notes.nics} if notes else {}
-    kind = nic.get("type") or ""
     return {
         "name": names.get(mac),
         "mac": mac or None,
-        "type": _word(kind),
+        "type": _word(nic_type(nic)),
         "source": _word(nic_source(nic)),
         "model": _word(attribute(nic, "model", "type")),
         "target": attribute(nic, "target", "dev"),

@@ -243,9 +243,7 @@ def _stamp(manifest: Manifest) -> str:
 
 def _check_plugs(root: etree._Element, hypervisor: Hypervisor, name: str) -> None:
     for nic in root.iterfind("devices/interface"):
-        kind, source = nic.get("type", ""), nic.find("source")
-        if kind in ("bridge", "network") and source is not None:
-            hypervisor.check_plug(kind, source.get(kind, ""), "", here=f" on this hypervisor for machine {name}")
+        hypervisor.check_interface(nic, "", here=f" on this hypervisor for machine {name}")
         mac = nic.find("mac")
         owner = None if mac is None else hypervisor.macs.get(mac.get("address", "").lower())
         if owner is not None and owner != name:

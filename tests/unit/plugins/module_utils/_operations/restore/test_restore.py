@@ -257,6 +257,18 @@ def whole(image: Path) -> bytes:
         raw.unlink()
 
 
+def test_a_network_without_the_port_group_would_leave_the_guest_without_its_vlan(machine: BackupHost) -> None:
+    lose(machine)
+    path = backup_image(machine).with_name("domain.xml")
+    nic = "<interface type='network'><source network='lan' portgroup='dmz'/></interface></devices>"
+    path.write_text(path.read_text(encoding="utf-8").replace("</devices>", nic), encoding="utf-8")
+    network = "<network><name>lan</name><forward mode='bridge'/><bridge name='br0'/>{}</network>"
+    machine.conn.networkDefineXML(network.format("<portgroup name='dzm'/>")).create()
+    with pytest.raises(NotFoundError, match="network lan has no port group 'dmz'"):
+        bring_back(machine)
+    assert not machine.image.exists()
+
+
 def test_the_state_of_a_tpm_that_is_there_stays(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_files, "_SWTPM", str(machine.destination.parent / "swtpm"))
     state = Path(state_files._SWTPM) / UUID / "tpm2" / "tpm2-00.permall"
