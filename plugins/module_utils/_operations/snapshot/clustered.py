@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import has_bindings, require_bindings
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.snapshots import PoolVolume, names_of
@@ -66,8 +66,9 @@ def require_same_disks_now(machine: SnapshotView) -> None:
 def undescribed(conn: VirConnect, machine: SnapshotView) -> dict[str, list[PoolVolume]]:
     """What a killed run, or somebody's hand, has left in the cluster: snapshots of this machine that libvirt knows
     nothing of, each with the volumes to delete it from. Nothing for a machine that has no disk there."""
-    pools = _pools(conn)
     disks = [disk for domain in (machine.defined, machine.xml) for disk in written_disks(domain)[0].values()]
+    disks = [disk for disk in disks if attribute(disk, "source", "protocol") == "rbd"]
+    pools = _pools(conn) if disks else []
     volumes = list(dict.fromkeys((one[0].name, one[1]) for disk in disks if (one := _volume(pools, disk)) is not None))
     if not volumes or not has_bindings():
         return {}
