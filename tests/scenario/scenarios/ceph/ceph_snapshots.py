@@ -197,20 +197,21 @@ def _revert(cloud: Cloud) -> None:
 
 
 def _clone(cloud: Cloud) -> None:
-    """libvirt takes ours for it, if nothing was written since, and protects it."""
+    """libvirt takes ours for it, if nothing was written since, and protects it. (With an older one before it, its clone
+    fails: it takes the first difference that it is told of for an error.)"""
     _stop(cloud)
-    _snapshot(cloud, name="cloned")
+    _snapshot(cloud, name="cloned", keep={"last": 1})
     xml = f'<volume><name>{COPY}</name><capacity unit=\\"MiB\\">64</capacity></volume>'
     cloud.on(HERE, f'echo "{xml}" > /tmp/copy.xml; virsh pool-refresh {ceph.POOL}')
     cloud.on(HERE, f"virsh vol-create-from {ceph.POOL} /tmp/copy.xml {NAME}-data --inputpool {ceph.POOL}")
     parent = ceph.listed(cloud)[COPY]["parent"]
     print(f"      its parent: {parent}", flush=True)
     name = str(parent["snapshot"]).rpartition(".")[2]
-    must(name in ("cloned", "off"), f"{parent}")
+    must(name == "cloned", f"{parent}")
     refused(cloud, HERE, "virt_snapshot", f"vms/{COPY}", vm=NAME, name=name, state="absent")
     done = _snapshot(cloud, state="absent", keep={"days": 0})
     must(any(f"snapshot {name} stays" in words for words in done["warnings"]), str(done))
-    must(_listed(cloud) == [name], str(_listed(cloud)))
+    must(_listed(cloud) == [name] and not done["changed"], str(done))
     _snapshot(cloud, name=name, state="reverted")
     must("parent" in ceph.listed(cloud)[COPY], "the clone is another one")
     cloud.lab_well("ceph", "rbd", "flatten", "--no-progress", f"vms/{COPY}")
@@ -231,7 +232,14 @@ def _kill(cloud: Cloud, where: str, name: str) -> None:
     driver.remove(cloud)
 
 
+def _have_running(cloud: Cloud) -> None:
+    """Whatever an earlier step has left that failed."""
+    if _state(cloud) != "running":
+        _start(cloud)
+
+
 def _killed(cloud: Cloud) -> None:
+    _have_running(cloud)
     _write(cloud, "killed")
     _kill(cloud, "described", "k")
     must((_listed(cloud), _in_ceph(cloud), _state(cloud)) == ([], ["k"], "running"), f"{_in_ceph(cloud)}")
@@ -251,6 +259,7 @@ def _killed(cloud: Cloud) -> None:
 def _half(cloud: Cloud) -> None:
     host = home(cloud, NAME)
     for where in ("half", "back"):
+        _have_running(cloud)
         _write(cloud, "later")
         _kill(cloud, where, "k")
         started = cloud.lab("ssh", host, f"virsh start {NAME}")
@@ -270,6 +279,7 @@ def _half(cloud: Cloud) -> None:
 
 
 def _kept(cloud: Cloud) -> None:
+    _have_running(cloud)
     for number in range(3):
         _snapshot(cloud, name=f"n{number}", keep={"last": 2})
     must(_listed(cloud) == ["n1", "n2"] == _in_ceph(cloud), f"{_listed(cloud)}, {_in_ceph(cloud)}")
