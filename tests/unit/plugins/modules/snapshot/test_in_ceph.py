@@ -12,15 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import read_domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back, set_aside
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork, read_work
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import _require_settled
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import check_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
@@ -236,6 +238,8 @@ def test_half_reverted_it_cannot_be_started_and_the_next_run_finishes(domain: t.
         view_machine(domain).require_changeable()
     for more in ({"name": ["c"]}, {"name": ["a"], "state": "absent"}):
         assert "being reverted to snapshot a" in call(**more)["msg"]
+    with pytest.raises(ConflictError, match="db1 is being reverted to snapshot a, or .* so it is not changed"):
+        _require_settled(read_domain(domain), "")
     rbd.fail.clear()
     assert call(name=["a"], state="reverted")["failed"] is False
     assert [volume.content for volume in rbd.there.values()] == ["new", "new"]
@@ -268,6 +272,23 @@ def test_they_go_by_name_and_by_number(domain: t.Any, rbd: PretendedCluster) -> 
     assert (names(domain), in_ceph(rbd)) == (["a", "c"], [[kept("a"), kept("c")]] * 2)
     assert call(name=["d"], keep={"last": 2})["deleted"] == ["a"]
     assert in_ceph(rbd) == [[kept("c"), kept("d")]] * 2
+
+
+def test_what_libvirt_deletes_and_reports_an_error_about_is_deleted(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As libvirt 9.0 does where one that follows has other disks."""
+    call(name=["a"])
+    real, deletes = libvirt.virDomainSnapshot.delete, [False, True]
+
+    def delete(self: t.Any, flags: int) -> None:
+        if deletes.pop(0):
+            real(self, flags)
+        raise libvirt.libvirtError("disk 'vdb' not found in domain")
+
+    monkeypatch.setattr(libvirt.virDomainSnapshot, "delete", delete)
+    assert call(name=["a"], state="absent")["failed"] and names(domain) == ["a"]
+    assert call(name=["a"], state="absent")["failed"] is False and names(domain) == []
 
 
 def test_one_with_a_clone_stays(domain: t.Any, rbd: PretendedCluster) -> None:
