@@ -270,8 +270,8 @@ notes:
     network for a quarter of an hour. The migration ports are those from C(migration_port_min) to
     C(migration_port_max) in this hypervisor's C(/etc/libvirt/qemu.conf), by default 49152 to 49215; they have to be the
     same on the target.
-  - Internal snapshots move with a machine that is off. A machine with snapshots is not moved while it runs, and one
-    with external snapshots is not moved at all.
+  - Internal snapshots move with a machine that is off, and those of disks on Ceph also with one that runs. A machine
+    with others is not moved while it runs, and one with external snapshots is not moved at all.
   - Machines with devices or directories of the hypervisor, with persistent memory in a file, and
     machines that are off but have UEFI variables or a TPM, are not moved. The kernel of one that is off, and other
     files that its start reads, have to be in a storage pool of the target. Machines that a run is still

@@ -77,6 +77,7 @@ LABS: dict[str, tuple[str, ...]] = {
     ),
     "storage": (
         "ceph",
+        "ceph_snapshots",
         "backups",
         "disk_moves",
         "rebasing",

@@ -28,6 +28,8 @@ _NIC_SOURCES = {
 _SOCKETS = ("client", "mcast", "server", "udp")
 # The channel that the guest agent listens on, which QEMU gave its name.
 AGENT_CHANNEL = "org.qemu.guest_agent.0"
+# What the names of the snapshots begin with that this collection takes of disks in a Ceph cluster.
+OWN_SNAPSHOT = "brine-snapshot."
 # What cannot be had on another hypervisor, by path in the domain's XML: the one list of it.
 _TIES = (
     ("devices/hostdev", "a device of the hypervisor"),

@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import noted_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import machine, migration, snapshots
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import INTERNAL, read_snapshot, with_mark
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot import CEPH, INTERNAL, read_snapshot, with_mark
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import delete_proven
 
 IMAGE = machine.ImageNote("debian-12", "debian-12-0123456789abcdef.qcow2", "images")
@@ -137,7 +137,14 @@ SET_ASIDE = {
         snapshots.SetAside("after", "<domainsnapshot><name>after</name></domainsnapshot>", current=True),
     )
 }
-SNAPSHOTS = {"1-first": ("before", "before Debian 13", True, INTERNAL, True, "2026-03-01T09:30:00Z")}
+SNAPSHOTS = {
+    "1-first": ("before", "before Debian 13", True, INTERNAL, True, "2026-03-01T09:30:00Z"),
+    "1-ceph": ("before", "before Debian 13", True, CEPH, False, "2026-03-01T09:30:00Z"),
+}
+AT_WORK = {
+    "1-take": snapshots.SnapshotWork("before", frozen=True, paused=True),
+    "1-revert": snapshots.SnapshotWork("before", reverting=True),
+}
 
 
 def read(fixtures: Path, sample: str) -> etree._Element:
@@ -154,7 +161,14 @@ def canonical(element: etree._Element) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("folder", "known"), [("machine", MACHINES), ("move", MOVES), ("set_aside", SET_ASIDE), ("snapshot", SNAPSHOTS)]
+    ("folder", "known"),
+    [
+        ("machine", MACHINES),
+        ("move", MOVES),
+        ("set_aside", SET_ASIDE),
+        ("snapshot", SNAPSHOTS),
+        ("snapshotting", AT_WORK),
+    ],
 )
 def test_every_sample_is_read(fixtures: Path, folder: str, known: dict[str, t.Any]) -> None:
     assert {path.stem for path in (fixtures / "formats" / folder).iterdir()} == set(known)
@@ -285,3 +299,11 @@ def test_the_mark_of_a_snapshot(fixtures: Path, sample: str) -> None:
     said = (found.name, found.description, found.own, found.kind, found.memory, found.time)
     assert said == SNAPSHOTS[sample]
     assert with_mark(found.description) == read(fixtures, f"snapshot/{sample}").findtext("description")
+
+
+@pytest.mark.parametrize("sample", AT_WORK)
+def test_a_snapshot_that_is_taken_or_reverted(fixtures: Path, sample: str) -> None:
+    domain = read(fixtures, f"snapshotting/{sample}")
+    assert snapshots.read_work(domain) == AT_WORK[sample]
+    (element,) = domain.iterfind("metadata/*")
+    assert canonical(snapshots.work_to_element(AT_WORK[sample])) == canonical(element)

@@ -29,7 +29,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     translate_error,
     translate_errors,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import open_cluster
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import (
+    has_bindings,
+    open_cluster,
+    remove_own_snapshots,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
@@ -230,7 +234,12 @@ def _upload(pool: Pool, volume: t.Any, content: bytes, conn: VirConnect, what: s
 
 
 def delete_volume(pool: Pool, name: str) -> bool:
-    """Delete a volume; False when it is not there (any more). Waits for one that the daemon is still making."""
+    """Delete a volume; False when it is not there (any more). Waits for one that the daemon is still making.
+
+    In a Ceph cluster, with the snapshots that this collection has taken of it; ConflictError when they have clones.
+    """
+    if pool.clones_images and has_bindings():
+        remove_own_snapshots(pool, name)
     deadline = time.monotonic() + _DELETE_WAIT_SECONDS
     while True:
         try:

@@ -24,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage imp
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import start_files, ties_of_domain
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest, require_free_space
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_work
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
@@ -64,11 +65,11 @@ def is_saved(machine: SourceMachine, where: str) -> bool:
 
 
 def check_finished(machine: SourceMachine, where: str) -> None:
-    """Raise ConflictError for a machine that a run is making, or adding a disk to.
+    """Raise ConflictError for a machine that a run is making, adding a disk to, or reverting to a snapshot.
 
     What another run makes, or the next one removes, is to be found where that run began it.
     """
-    notes = machine.notes
+    notes, work = machine.notes, read_work(machine.defined_xml)
     adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
     if notes is not None and notes.status == BUILDING:
         words = "it is not finished: a run is creating it, or was interrupted while doing so"
@@ -76,6 +77,8 @@ def check_finished(machine: SourceMachine, where: str) -> None:
             words = "it is only a name that a run has reserved for a new machine"
     elif adding:
         words = f"a run is adding volume {', '.join(adding)} to it, or was interrupted while doing so"
+    elif work is not None and work.reverting:
+        words = f"it is being reverted to snapshot {work.snapshot}, or that was interrupted"
     else:
         return
     raise ConflictError(
