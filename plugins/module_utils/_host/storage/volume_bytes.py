@@ -155,6 +155,18 @@ def zero_logical(pool: Pool, volume: t.Any, start: int) -> None:
             raise translate_error(exc, what) from exc
 
 
+def device_bytes(path: str) -> int | None:
+    """The size of a device now; None where this user cannot read it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.lseek(descriptor, 0, os.SEEK_END)
+    finally:
+        os.close(descriptor)
+
+
 def zero_device(path: str, start: int) -> None:
     """Fill a device, or a file, with zeros from this byte to its end, and have it on the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)

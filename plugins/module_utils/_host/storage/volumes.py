@@ -38,7 +38,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start, zero_logical
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import (
+    device_bytes,
+    write_start,
+    zero_logical,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
@@ -275,11 +279,14 @@ def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str) ->
     what = f"cannot grow volume {name} of pool {pool.name}"
     with full_pool_named(pool, what, size_bytes - volume.capacity_bytes):
         if pool.type == "logical" and pool.local:
+            # libvirt has the size of its last refresh, and somebody may have grown the volume by hand since then.
+            had_bytes = device_bytes(volume.path)
             _extend_logical(pool, volume.path, size_bytes)
             with translate_errors(what):
                 handle = pool.handle.storageVolLookupByName(name)
-            # Before a machine is told of it.
-            zero_logical(pool, handle, volume.capacity_bytes)
+            # Before a machine is told of it. A thin volume reads as zeros there, and to write them would fill its pool.
+            if had_bytes is not None and not _is_thin(volume.path):
+                zero_logical(pool, handle, had_bytes)
         elif image_format != "raw" or not _extend_file(pool, volume, size_bytes, what):
             _resize(pool, volume, size_bytes, what)
     return True
@@ -360,6 +367,15 @@ def _resize(pool: Pool, volume: Volume, size_bytes: int, what: str) -> None:
             raise error from exc
         hint = _OTHER_WAYS_TO_GROW.get(pool.type, "").format(size=size_bytes, path=volume.path, pool=pool.name)
         raise UnsupportedError(error.what, hint=hint or None) from exc
+
+
+def _is_thin(path: str) -> bool:
+    """Whether a logical volume is a thin one, or LVM does not say that it is not."""
+    try:
+        answer = run_program(["lvs", "--noheadings", "--options", "segtype", path], timeout_seconds=_LVM_SECONDS)
+    except (FileNotFoundError, TimeoutError):
+        return True
+    return answer.status != 0 or "thin" in answer.text.split()
 
 
 def _extend_logical(pool: Pool, path: str, size_bytes: int) -> None:

@@ -265,14 +265,36 @@ def test_what_a_copy_does_not_fill_has_nothing_of_a_deleted_one(
 
 
 def test_what_is_added_to_a_logical_volume_has_nothing_of_a_deleted_one(
+    conn: VirConnect, zeroed: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    vg = local(Pools(conn).get("vg"))
+    create_empty(vg, "data", size_bytes=8 * MIB, image_format="raw")
+    zeroed.clear()
+    monkeypatch.setattr(volumes, "_extend_logical", lambda *_arguments: None)
+    # Somebody has grown it by hand, and a guest writes there already: libvirt still has the old size.
+    monkeypatch.setattr(volumes, "device_bytes", lambda _path: 16 * MIB)
+    lvm = tmp_path / "lvs"
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for kind, expected in (("linear", [("data", 16 * MIB)]), ("thin", [])):
+        lvm.write_text(f"#!/bin/sh\necho '  {kind}  '\n", encoding="utf-8")
+        lvm.chmod(0o755)
+        grow_volume(vg, "data", 64 * MIB, image_format="raw")
+        assert zeroed == expected
+        zeroed.clear()
+
+
+def test_a_volume_whose_size_or_kind_is_not_known_is_not_zeroed(
     conn: VirConnect, zeroed: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vg = local(Pools(conn).get("vg"))
     create_empty(vg, "data", size_bytes=8 * MIB, image_format="raw")
     zeroed.clear()
     monkeypatch.setattr(volumes, "_extend_logical", lambda *_arguments: None)
+    monkeypatch.setenv("PATH", "/nowhere")
     grow_volume(vg, "data", 64 * MIB, image_format="raw")
-    assert zeroed == [("data", 8 * MIB)]
+    monkeypatch.setattr(volumes, "device_bytes", lambda _path: 16 * MIB)
+    grow_volume(vg, "data", 64 * MIB, image_format="raw")
+    assert zeroed == []
 
 
 def test_what_libvirt_cannot_resize_is_said_with_what_can(conn: VirConnect) -> None:
