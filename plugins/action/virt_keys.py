@@ -14,12 +14,12 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_dns_name
+from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_dns_name, is_name
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS
 from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, REQUIRED_TOGETHER
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists, unissued
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.sign import CertificateSpec, sign
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, locked, open_ca_store
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, CaStore, locked, open_ca_store
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.trust import TrustState, decide_trust
 
 _MODULE = "brine.virt.virt_keys"
@@ -140,7 +140,7 @@ def _is_answer(first: t.Mapping[str, t.Any]) -> bool:
 
 
 def names_of_peers(peers: t.Mapping[str, t.Any] | None, host: str) -> dict[str, str]:
-    """The names, but not the addresses, that other hosts say they have, with one of these hosts each.
+    """The names and addresses that other hosts say they have, with one of these hosts each.
 
     peers: results of this module by host, None of one that gave none; host: whose own answer does not count.
     """
@@ -148,8 +148,27 @@ def names_of_peers(peers: t.Mapping[str, t.Any] | None, host: str) -> dict[str, 
     for peer, answer in (peers or {}).items():
         said = answer.get("names") if isinstance(answer, t.Mapping) and peer != host else None
         for name in _texts(said):
-            if is_dns_name(as_name(name)):
+            if is_name(name):
                 found.setdefault(as_name(name), peer)
+    return found
+
+
+def _names_of_silent(ca_store: CaStore, peers: t.Mapping[str, t.Any] | None, host: str) -> dict[str, str]:
+    """The names in the certificates of hosts that gave no answer, with one of these hosts each.
+
+    Such a host cannot say what is its own, and whoever says it in its place would get it.
+    """
+    silent = {
+        peer
+        for peer, answer in (peers or {}).items()
+        if peer != host and not _texts(answer.get("names") if isinstance(answer, t.Mapping) else None)
+    }
+    found: dict[str, str] = {}
+    for path in [path for one in ca_store.all for path in ca_store.issued(one)] if silent else []:
+        certificate = certs.read_certificates(path.read_text(encoding="ascii"), str(path))[0]
+        owner = certs.common_name(certificate)
+        if owner in silent and certs.days_left(certificate) >= 0:
+            found.update({as_name(name): str(owner) for name in certs.names(certificate)})
     return found
 
 
@@ -185,13 +204,21 @@ class CertificateTask:
             for name in names
             if host not in ("", self._host) and as_name(name) not in own
         }
-        given = {as_name(name) for name in options["names"]}
-        self._contested = {
-            name: host
-            for name, host in names_of_peers(options["peers"], self._host).items()
-            if name not in own | given | {as_name(options["name"])} and name not in self._inventory_owners
+        self._own = own | {as_name(name) for name in (*options["names"], options["name"])}
+        self._contested: dict[str, str] = {}
+
+    @property
+    def _names_of_others(self) -> list[str]:
+        return sorted({*self._inventory_owners, *self._contested})
+
+    def _find_contested(self) -> dict[str, str]:
+        """What another host has, or says that it has, beside what the inventory says and the user gives: by name, one
+        of these hosts."""
+        peers = self._options["peers"]
+        found = {**_names_of_silent(self._ca_store, peers, self._host), **names_of_peers(peers, self._host)}
+        return {
+            name: host for name, host in found.items() if name not in self._own and name not in self._inventory_owners
         }
-        self._names_of_others = sorted({*self._inventory_owners, *self._contested})
 
     def keep(self) -> dict[str, t.Any]:
         """Have the host's certificates as they are to be: the task's result."""
@@ -213,6 +240,7 @@ class CertificateTask:
             ),
             save=save,
         )
+        self._contested = self._find_contested()
         self._trust_state = decide_trust(
             self._ca_store,
             peers=options["peers"],
@@ -287,12 +315,16 @@ class CertificateTask:
         return self._visit({**args, "exchange": words})
 
     def _names_not_given(self) -> list[str]:
-        """A sentence for each name that this host has said it has, and another one as well."""
+        """A sentence for each name or address that this host has said it has, and another one as well."""
         claims = set(names_of_peers({"": (self._options["peers"] or {}).get(self._host)}, self._host))
         return [
             f"{self._host} and {self._contested[name]} both say that they are {name}, so the certificate of "
             f"{self._host} does not get this name: correct the host name of one of them, or give it to the one that "
             "it belongs to (names; in the role virt_tls: virt_tls_names)"
+            if is_dns_name(name)
+            else f"{self._host} and {self._contested[name]} both say that they have the address {name}, so the "
+            f"certificate of {self._host} does not get it: if others reach one of them by it, give it to that one "
+            "(names; in the role virt_tls: virt_tls_names)"
             for name in sorted(claims & set(self._contested))
         ]
 
@@ -300,6 +332,9 @@ class CertificateTask:
         options = self._options
         if not _is_answer(first):
             raise ConflictError(f"the answer of {self._host} is not from virt_keys, so nothing is signed")
+        if options["state"] != "present":
+            # Whoever asks now asks while nobody knows yet what the others say that they have.
+            raise ConflictError(f"{self._host} asks for a certificate where it is to trust the authority alone")
         name = options["name"]
         if name in options["revoked"]:
             raise ConflictError(

@@ -61,6 +61,15 @@ options:
           - How the disk is created from its image. The default is O(clone).
         type: str
         choices: [overlay, copy]
+      wipe:
+        description:
+          - Whether a new volume in a pool of type C(logical) is filled with zeros, apart from what its image fills. LVM
+            does not do that, and the machine could read what a deleted volume had in the same place.
+          - It writes the whole volume, unless the device can do it by itself; a disk of 1 TiB on hard disks takes
+            hours. V(false) is for volume groups in which no machine may have had anything that others must not read.
+            Volumes in other pools read as zeros anyway.
+        type: bool
+        default: true
       backing:
         description:
           - An existing volume that backs the disk, which is an overlay; its name, or a mapping.

@@ -106,6 +106,9 @@ options:
     description:
       - What to do with a machine that is on none of the hypervisors that answered, if another one did not answer.
       - It may be on that one. If it were created elsewhere, it would exist twice, with the same addresses.
+      - The same applies to a machine that is to be started, is off on a hypervisor that answered, and was seen before
+        on one that did not (O(homes), O(last_seen)). What is there may be an old definition, and the machine would run
+        twice.
       - It does not matter for machines whose entry names a hypervisor that answered.
     type: str
     choices:

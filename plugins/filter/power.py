@@ -15,18 +15,22 @@ from ansible_collections.brine.virt.plugins.plugin_utils._power_targets import a
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.power import power_report
 
 
-def power_targets_filter(results: t.Any, **given: t.Any) -> dict[str, t.Any]:
+def power_targets_filter(
+    results: t.Any, *, last_seen: t.Any = None, hypervisors: t.Any = (), **given: t.Any
+) -> dict[str, t.Any]:
     """Which machines are meant; power_targets.yml describes it."""
     try:
-        return power_targets(results, given)
+        return power_targets(results, given, last_seen, list(hypervisors))
     except VirtError as exc:
         raise AnsibleFilterError(f"brine.virt.power_targets: {exc}") from exc
 
 
-def autostart_targets_filter(results: t.Any, hypervisors: t.Any) -> dict[str, t.Any]:
+def autostart_targets_filter(
+    results: t.Any, hypervisors: t.Any, *, last_seen: t.Any = None, cloud: t.Any = ()
+) -> dict[str, t.Any]:
     """Which machines are off although they start with their hypervisor; autostart_targets.yml describes it."""
     try:
-        return autostart_targets(results, list(hypervisors))
+        return autostart_targets(results, list(hypervisors), last_seen, list(cloud))
     except VirtError as exc:
         raise AnsibleFilterError(f"brine.virt.autostart_targets: {exc}") from exc
 

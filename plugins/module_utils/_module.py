@@ -240,22 +240,23 @@ def finish(module: VirtModule, work: t.Callable[[], dict[str, t.Any]]) -> t.NoRe
     try:
         result = work()
     except VirtError as exc:
-        _fail(module, str(exc), exc)
+        _fail(module, str(exc), exc, exc.result)
     except Exception as exc:
         # Ansible would report it as it is, with whatever secret is in it.
         _fail(module, f"unexpected error, {type(exc).__name__}: {exc}", exc)
     module.exit_json(**result)
 
 
-def _fail(module: VirtModule, text: str, exc: Exception) -> t.NoReturn:
+def _fail(module: VirtModule, text: str, exc: Exception, result: t.Mapping[str, t.Any] | None = None) -> t.NoReturn:
     """Fail with a text, and with the exceptions behind it where these may be shown as they are.
 
+    result: what more the module returns.
     Where a secret stands in them they become a text, as Ansible masks only texts; and where somebody else's words have
     control characters in them, which Ansible prints as they come.
     """
     trace = "".join(traceback.format_exception(type(exc), exc, exc.__traceback__))
     shown = visible(module.masked(trace))
-    module.fail_json(msg=visible(module.masked(text)), exception=exc if shown == trace else shown)
+    module.fail_json(msg=visible(module.masked(text)), exception=exc if shown == trace else shown, **result or {})
 
 
 def named_options(

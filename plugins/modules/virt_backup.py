@@ -100,7 +100,8 @@ options:
   full_every:
     description:
       - How many backups may be built on each other, including the full one at the beginning, from 1 to 10000. The next
-        one is a full one. With V(1), all are full ones.
+        one is a full one. With V(1), all are full ones. After 200 that are built on each other a full one is made
+        whatever this option says, as QEMU cannot read chains of any length.
       - With O(keep) and O(merge_above), chains are kept short by merging, so that with a greater number hardly any full
         backup is made after the first one.
     type: int

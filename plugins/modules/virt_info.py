@@ -463,7 +463,8 @@ machines:
           next one would follow. C(time) is in UTC.
         - C(state) is that of the machine then, V(running), V(paused) or V(shutoff), or V(disk-snapshot) if it was
           running and only its disks were kept. C(memory) says whether its memory was kept.
-        - C(kind) is V(internal) (in the disks' own files) or V(external) (what is written since then is in new files).
+        - C(kind) is V(internal) (in the disks' own files), V(external) (what is written since then is in new files) or
+          V(ceph) (in the Ceph cluster that has the disks).
           C(own) is true for those that M(brine.virt.virt_snapshot) has taken.
       returned: with V(snapshots) in O(gather_subset)
       type: list

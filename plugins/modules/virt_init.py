@@ -28,9 +28,10 @@ description:
     that would change them is refused.
   - A run that was killed half-way leaves a machine marked as unfinished. The next run removes what that run had
     created, which it recognises by the marks of the volumes, and starts over. A volume of such a name without the mark
-    is kept, and so are volumes in pools of block devices and in clusters, which cannot carry a mark. A machine that
-    somebody has started in the meantime is never removed, nor is a volume that anything else uses. The error names the
-    machine or volume, and says what to do.
+    is kept, and so is one in a pool of block devices, which cannot carry a mark. In a pool that other hypervisors may
+    see, it is kept unless all of them were asked (O(used_elsewhere)). A machine that somebody has started in the
+    meantime is never removed, nor is a volume that anything else uses. The error names the machine or volume, and says
+    what to do.
   - An unexpected error (a bug in the collection) fails only the machine where it occurs, both while planning and while
     creating. Mistakes in the task itself are found before anything is changed.
   - A machine that is being moved (M(brine.virt.virt_migrate)), or whose move was interrupted, is not changed. That is
@@ -303,9 +304,20 @@ options:
         the machine in question. What an interrupted run has left of one is no machine.
     type: dict
     default: {}
+  used_elsewhere:
+    description:
+      - What the other hypervisors say about the volumes in RV(shared) of a run that failed. For the name of each
+        hypervisor, the registered result of M(brine.virt.virt_usage_info) there, or a sentence that says why there is
+        none.
+      - What an interrupted run has left in a pool that several hypervisors may share is removed only if all others were
+        asked and none of them uses it. An empty mapping says that there are no other hypervisors.
+      - The role P(brine.virt.virt_provision#role) does this by itself.
+    type: dict
 seealso:
   - module: brine.virt.virt_image
   - module: brine.virt.virt_info
+  - module: brine.virt.virt_usage_info
+    description: Asks the other hypervisors who uses volumes in shared pools.
 """
 
 EXAMPLES = r"""
@@ -479,6 +491,14 @@ machines:
       type: dict
       returned: when the machine exists
       sample: {"name": "web1", "state": "running"}
+shared:
+  description:
+    - What an interrupted run has left in pools that other hypervisors may see as well; for
+      O(brine.virt.virt_usage_info#module:volumes) on all the others, whose answers are for O(used_elsewhere).
+  returned: when there is such a thing, and the task has failed before anything was changed
+  type: list
+  elements: dict
+  sample: [{pool: ceph, volume: web1-system, place: "rbd:vms/web1-system", inode: null}]
 """
 
 import contextlib
@@ -487,13 +507,14 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     open_connection,
     translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, none_exists
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
@@ -517,6 +538,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machines im
     run_plans,
     unbootable,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.power import STOP_SECONDS, change_power
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
@@ -580,6 +602,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "default_machine_type": {"type": "str"},
     "claims": {"type": "dict", "default": {}},
     "decision": {"type": "dict", "default": {}},
+    "used_elsewhere": {"type": "dict"},
     "lock_timeout": {"type": "int", "default": 300},
 }
 
@@ -595,6 +618,7 @@ TASK_OPTIONS = (
     "default_machine_type",
     "claims",
     "decision",
+    "used_elsewhere",
     "lock_timeout",
     "disk_profiles",
     "nic_profiles",
@@ -657,8 +681,13 @@ def check_images(images: t.Mapping[str, t.Any]) -> None:
             )
 
 
-def make_all_plans(module: AnsibleModule, params: dict[str, t.Any], conn: VirConnect) -> list[MachinePlan]:
-    """The plans for the machines of the task, for who holds the hypervisor's lock; warns of what they come to."""
+def make_all_plans(
+    module: AnsibleModule, params: dict[str, t.Any], conn: VirConnect, left_elsewhere: AskElsewhere | None
+) -> list[MachinePlan]:
+    """The plans for the machines of the task, for who holds the hypervisor's lock; warns of what they come to.
+
+    left_elsewhere: as of Hypervisor. An error carries what the other hypervisors are to be asked first.
+    """
     default_cpu = None if params["default_cpu"] is None else CPU.check(params["default_cpu"], "default_cpu")
     decision = read_decision(params["decision"], "decision")
     where = "" if params["machines"] is None else "machines"
@@ -670,8 +699,9 @@ def make_all_plans(module: AnsibleModule, params: dict[str, t.Any], conn: VirCon
         default_cpu=default_cpu,
         default_machine_type=params["default_machine_type"] or None,
         claims=params["claims"],
+        left_elsewhere=left_elsewhere,
     )
-    with withdrawn_on_error(conn, hypervisor.claims, check_mode=module.check_mode):
+    with noted_in_error(hypervisor), withdrawn_on_error(conn, hypervisor.claims, check_mode=module.check_mode):
         gone = {
             **machines_gone(decision, hypervisor.domains),
             **machines_taken(decision, hypervisor.domains),
@@ -697,6 +727,17 @@ def make_all_plans(module: AnsibleModule, params: dict[str, t.Any], conn: VirCon
     return plans
 
 
+@contextlib.contextmanager
+def noted_in_error(hypervisor: Hypervisor) -> t.Iterator[None]:
+    """An error of the block takes along, for the module's result, what the other hypervisors are to be asked about."""
+    try:
+        yield
+    except VirtError as exc:
+        if hypervisor.to_ask:
+            exc.result = {"shared": [one.as_result() for one in hypervisor.to_ask]}
+        raise
+
+
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Plan, act unless in check mode, and say what is true afterwards."""
     params = opened(module.params)
@@ -705,6 +746,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     check_images(params["images"])
     if params["stop_timeout"] < 1:
         raise InputError(f"{params['stop_timeout']} is less than 1", where="stop_timeout")
+    left_elsewhere = read_used_elsewhere(params["used_elsewhere"], "used_elsewhere")
     limits = {
         "concurrency": params["concurrency"],
         "lock_seconds": params["lock_timeout"],
@@ -712,7 +754,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     }
     with open_connection(params["uri"]) as conn:
         with hypervisor_lock("init", wait_seconds=params["lock_timeout"]):
-            plans = make_all_plans(module, params, conn)
+            plans = make_all_plans(module, params, conn, left_elsewhere)
             outcomes = plans if module.check_mode else run_plans(plans, concurrency=params["concurrency"])
         if not module.check_mode:
             # It may take a guest minutes to shut down: nobody else waits for it.

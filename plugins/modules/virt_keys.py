@@ -169,8 +169,10 @@ options:
     description:
       - The results of this module with O(state=trusted) from all hosts of the cloud, by host name. Null, or anything
         else that is not such a result, means that a host did not answer.
-      - It matters only while the authority changes. Certificates of a new authority are issued once all of these hosts
-        trust it. Until then, the old authority remains in use.
+      - While the authority changes, certificates of a new one are issued once all of these hosts trust it. Until then,
+        the old authority remains in use.
+      - A name or an address that another of these hosts says it has, or that the certificate of one that did not answer
+        has, is not given to this host, unless it is in O(names) or the inventory.
     type: dict
   revoked:
     description:

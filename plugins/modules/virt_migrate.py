@@ -22,6 +22,11 @@ description:
   - Everything is checked on both hypervisors before anything is changed. What may have changed in the meantime is
     checked again before the switch, such as the machine's own state and disks, its name and memory on the target, and
     whether the target has gone into maintenance (M(brine.virt.virt_maintenance)).
+  - The bridges and libvirt networks of the machine's nics have to be on the target under the same names, with the same
+    port groups. A network there has to be of the same mode as here, have the same VLANs and keep its nics apart in the
+    same way, or the machine stays; only the names of bridges and devices behind it may differ. Whether a bridge on
+    another hypervisor looks at VLANs cannot be told from here (C(vlan_filtering) of the role
+    P(brine.virt.virt_bridge#role)).
   - Whatever goes wrong after that, the machine is on exactly one hypervisor, and what was created for it on the other
     one is deleted.
   - For a disk that is an overlay, the image is copied to the target unless the image store there already has it, and
@@ -265,8 +270,8 @@ notes:
     network for a quarter of an hour. The migration ports are those from C(migration_port_min) to
     C(migration_port_max) in this hypervisor's C(/etc/libvirt/qemu.conf), by default 49152 to 49215; they have to be the
     same on the target.
-  - Internal snapshots move with a machine that is off. A machine with snapshots is not moved while it runs, and one
-    with external snapshots is not moved at all.
+  - Internal snapshots move with a machine that is off, and those of disks on Ceph also with one that runs. A machine
+    with others is not moved while it runs, and one with external snapshots is not moved at all.
   - Machines with devices or directories of the hypervisor, with persistent memory in a file, and
     machines that are off but have UEFI variables or a TPM, are not moved. The kernel of one that is off, and other
     files that its start reads, have to be in a storage pool of the target. Machines that a run is still

@@ -15,6 +15,10 @@ description:
   - All machines are looked at before the first one is changed, and each is looked at again before it is changed.
   - A machine that is unfinished, whose name is only claimed, or that is being moved is refused, and so is one that is
     running but not defined, if it would be lost.
+  - The module knows the machines of its own hypervisor only. A definition that is left over there from a machine which
+    runs on another one is started like any other; the locks that QEMU takes on disk images, where the storage has
+    them, are all that prevents two of them. The playbook C(brine.virt.power) asks all hypervisors, and does not start
+    a machine that was seen on one which does not answer, unless C(-e on=HYPERVISOR) is given.
   - If a machine fails, the others go on, and the task fails in the end with all results.
   - Machines are started in their order (O(brine.virt.virt_init#module:order)), those of one order together, and those
     without one last. After the machines of an order were started, the task waits for the longest of their
@@ -162,6 +166,11 @@ machines:
       returned: always
       type: bool
       sample: true
+    failed:
+      description: Whether it could not be done, or not in full.
+      returned: always
+      type: bool
+      sample: false
     before:
       description: The state that it was in, as in O(in_state).
       returned: always
@@ -186,15 +195,15 @@ machines:
       returned: always
       type: float
       sample: 7.4
-    error:
+    msg:
       description:
-        - Why it could not be done, or null.
+        - Why it could not be done.
         - If a guest has not done in time what it was asked for, the text says how it was asked, and has the last lines
           of its serial console. If a machine has stopped right after its start, the text has libvirt's reason and the
           last lines of QEMU's own log.
-      returned: always
+      returned: when it failed
       type: str
-      sample: null
+      sample: "it has not shut down within 180 s, though its guest agent was asked. Set force: true to power it off"
 delay_seconds:
   description:
     - How many seconds to wait before machines of the next order are started, on other hypervisors too. It is the
@@ -300,11 +309,11 @@ def summary(machines: Sequence[dict[str, t.Any]]) -> str:
     """What became of all of them, in a line."""
     if not machines:
         return "No machine is selected"
-    failed = [machine for machine in machines if machine["error"] is not None]
-    changed = sum(machine["changed"] and machine["error"] is None for machine in machines)
+    failed = [machine for machine in machines if machine["failed"]]
+    changed = sum(machine["changed"] and not machine["failed"] for machine in machines)
     counts = [(changed, "changed"), (len(machines) - changed - len(failed), "already so"), (len(failed), "failed")]
     words = ", ".join(f"{count} {what}" for count, what in counts if count)
-    return visible(words + "".join(f"; {machine['name']}: {machine['error']}" for machine in failed))
+    return visible(words + "".join(f"; {machine['name']}: {machine['msg']}" for machine in failed))
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
@@ -316,7 +325,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     else:
         # One that is killed between off and on would leave machines off.
         result = run_guarded(lambda stop: change_power(module, selection, request, stop))
-    if any(machine["error"] is not None for machine in result["machines"]):
+    if any(machine["failed"] for machine in result["machines"]):
         module.fail_json(**result)
     return result
 

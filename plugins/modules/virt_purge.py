@@ -16,7 +16,8 @@ description:
     machine and that nothing else uses. Check mode lists every volume with what becomes of it and why.
   - A volume was created for a machine if the machine's metadata list it. A volume of files has to bear the mark that it
     was given when it was created, so that another one that has been given its name is kept. Where there can be no mark
-    (LVM, Ceph), or none is known (a machine that has been moved), the machine has to have it as a disk.
+    (LVM, Ceph), or none is known (a machine that has been moved), the machine has to have it as a disk, or libvirt has
+    to have written the memory of the machine into it.
   - A volume is in use if any other machine has it in its persistent or its live definition, in a snapshot, a checkpoint
     or a backup, if an overlay is backed by it, or if another machine's metadata list it. Where that cannot be
     determined (a storage pool that is not active), the volume is kept. In a pool that other hypervisors may see, it is
@@ -26,7 +27,8 @@ description:
   - With the machine go its UEFI variables (NVRAM), the state of its TPM, its saved state, and the metadata of its
     snapshots and checkpoints. NVRAM or the state of a TPM is kept, and named, if another machine has it too, or if the
     definition gives it another place than libvirt does by itself. The log of its serial console stays. Of an external
-    snapshot that M(brine.virt.virt_snapshot) has not taken, the files stay as well.
+    snapshot that M(brine.virt.virt_snapshot) has not taken, the files stay as well, and are named; so is a file of any
+    snapshot that is in no storage pool.
   - A machine whose name is only claimed, that is being moved, or that is running but not defined is refused.
   - Whether a machine may be removed is decided without holding the hypervisor's lock. It is checked again under the
     lock, and if something has changed that matters, the task fails and nothing of this machine is removed. A volume
@@ -273,8 +275,8 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.machi
     plan_purges,
     preview,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import read_used_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "list", "elements": "str", "required": True},

@@ -19,6 +19,9 @@ description:
     qcow2 files) or external (what is written from now on goes to new files) follows from the disks, the machine's state
     and the version of libvirt; RV(machines[].kind) says which. Internal is preferred. If neither can be reverted, the
     task fails with the reasons, and nothing is changed.
+  - If all disks that the machine can write to are on Ceph RBD, in pools of this hypervisor, the cluster itself takes
+    the snapshot, and libvirt is told of it. It needs Ceph's Python bindings (C(python3-rados) and C(python3-rbd)). It
+    is of all disks at one moment, and never has the memory. A machine with only some of its disks there is refused.
   - Internal snapshots need all disks that the machine can write to as qcow2 files. Of a machine that is running or
     paused they always contain the memory. External ones are only taken with libvirt 9.9 or later, as earlier versions
     cannot revert them. A machine has one kind of snapshots at a time.
@@ -28,7 +31,11 @@ description:
     machine fails, the others go on, and the task fails in the end with all results.
   - When an external snapshot is reverted or deleted, libvirt deletes and merges files. This is refused while anything
     but the machine itself uses one of these files. Any revert is refused while anything else uses one of the machine's
-    disks, such as a clone that is backed by it.
+    disks, such as a clone that is backed by it. On Ceph, a snapshot is not deleted while a volume is a clone of it, and
+    no machine is reverted while any client has one of its disks open.
+  - On Ceph, a revert copies back what has changed since. Until it is done, the machine cannot be started; if the run is
+    interrupted, the same task finishes it. A running machine that an interrupted run has left paused or frozen runs on
+    when this module is run on it again.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -56,7 +63,8 @@ options:
     description:
       - V(present) takes a snapshot, unless the machine has one with this name.
       - V(absent) deletes snapshots. The machine's disks stay as they are now. Snapshots that follow a deleted one stay
-        too.
+        too. On Ceph, that includes one that libvirt does not list, because a run was interrupted or its description was
+        deleted by hand; RV(machines[].warnings) names it.
       - V(reverted) brings disks, definition and, if it was kept, memory back to what they were when the snapshot was
         taken. The machine is running, paused or off afterwards, as it was then; without memory it is off. Everything
         that was written since then is lost. The snapshot stays, and so do later ones.
@@ -78,15 +86,16 @@ options:
     description:
       - Whether the memory of a machine that is running or paused is kept. V(auto) keeps it, unless only a snapshot
         without memory could be reverted; RV(machines[].memory) says whether it was kept.
-      - V(true) fails for a machine that is off.
+      - V(true) fails for a machine that is off, and for disks on Ceph.
       - V(false) keeps only the disks, in a state as after a power cut or, with O(quiesce), with clean file systems. If
-        the machine is not off, such a snapshot is external. Only with O(state=present).
+        the machine is not off, such a snapshot is external, or by Ceph. Only with O(state=present).
     type: str
     choices: [auto, "true", "false"]
   quiesce:
     description:
       - Whether the guest agent freezes the file systems while a snapshot without memory is taken of a running machine.
-        V(auto) does so if the agent has connected; RV(machines[].quiesced) says whether it was done.
+        V(auto) does so if the agent has connected, on Ceph also without O(memory=false); RV(machines[].quiesced) says
+        whether it was done.
       - V(true) fails if the agent has not connected. Only with O(state=present) and O(memory=false).
     type: str
     choices: [auto, "true", "false"]
@@ -98,7 +107,7 @@ options:
     description:
       - Which snapshots are kept. All others that this module has taken of the machine are deleted, after the new one
         was taken. One that any of the two rules keeps stays. Snapshots that were taken in another way are never deleted
-        by this option.
+        by this option, nor is one on Ceph that has clones; a warning names it.
       - With O(state=present), or with O(state=absent), where O(name) can be left out then. At least one of the two
         rules is needed.
     type: dict
@@ -124,7 +133,8 @@ options:
     default: 300
 notes:
   - Snapshots are no backup. They are in the same storage as the disks, and grow with what is written.
-  - A running machine is paused while an internal snapshot writes its memory into its first disk.
+  - A running machine is paused while an internal snapshot writes its memory into its first disk, and for a moment while
+    Ceph takes one of several disks.
   - UEFI variables are usually not part of a snapshot, nor is the TPM's state if the machine is off;
     RV(machines[].warnings) says so.
   - After a revert, the machine has the hardware of that time. Tags, labels, variables, order and the list of its own
@@ -208,7 +218,7 @@ machines:
       returned: always
       sample: before-upgrade
     kind:
-      description: V(internal) or V(external). Null if none was taken.
+      description: V(internal), V(external) or V(ceph). Null if none was taken.
       type: str
       returned: always
       sample: internal
@@ -223,8 +233,8 @@ machines:
       returned: always
       sample: false
     warnings:
-      description: What of the machine is not part of the new snapshot, and that its snapshots could not be listed
-        afterwards. Also shown as warnings.
+      description: What of the machine is not part of the new snapshot, what Ceph has and libvirt does not list, what
+        O(keep) could not delete, and that its snapshots could not be listed afterwards. Also shown as warnings.
       type: list
       elements: str
       returned: always
@@ -276,6 +286,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot_name import check_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import lines
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
@@ -286,7 +297,6 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.ma
     preview,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.name import check_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
     ABSENT,
     PRESENT,

@@ -30,7 +30,8 @@ options:
   volumes:
     description:
       - The volumes in question, as M(brine.virt.virt_purge) returned them on the hypervisor that is going to delete
-        them, in RV(brine.virt.virt_purge#module:machines[].shared).
+        them, in RV(brine.virt.virt_purge#module:machines[].shared), or M(brine.virt.virt_init) in
+        RV(brine.virt.virt_init#module:shared).
     type: list
     elements: dict
     required: true
@@ -52,6 +53,7 @@ options:
         type: int
 seealso:
   - module: brine.virt.virt_purge
+  - module: brine.virt.virt_init
 """
 
 EXAMPLES = r"""
@@ -116,7 +118,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import (
     read_shared_volumes,
     users_of_shared,
 )

@@ -309,7 +309,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions, opened
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import read_used_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.change import change_volumes, read_volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import VolumeTask
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets

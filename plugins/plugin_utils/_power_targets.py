@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import Re
 REQUESTS = ("running", "stopped", "paused", "rebooted", "reset", "saved", "cycled")
 # Of a machine's record, and the one that virt_power tells from shutoff.
 STATES = ("running", "paused", "shutoff", "saved", "crashed", "pmsuspended", "blocked", "shutdown", "nostate")
+_OFF = ("shutoff", "crashed")
 # States that a machine has in virt_vms, and which have nothing to do with its power.
 _OTHER_PLAYBOOKS = {
     "present": "The state present belongs to the playbook provision",
@@ -33,43 +34,63 @@ _ANSWERED = "the hypervisors that answered"
 _OPTIONS = (*_SELECTORS, "state", "only_pending", "force", "timeout")
 
 
-def power_targets(results: t.Any, given: Mapping[str, t.Any]) -> dict[str, t.Any]:
+def power_targets(
+    results: t.Any,
+    given: Mapping[str, t.Any],
+    last_seen: Mapping[str, Sequence[str]] | None = None,
+    hypervisors: t.Iterable[str] = (),
+) -> dict[str, t.Any]:
     """By hypervisor the names of the machines to go by, the mistakes, and what is left out although it may be meant.
 
     Where machines of several hypervisors start or stop in an order, ``targets`` are the last of them, and ``earlier``
     has those that come before, group by group.
     results: registered results of virt_info by the hypervisors' names. given: the variables of the command line by
-    their names; what is None or empty was not given. Raises InputError for what is no such mapping.
+    their names; what is None or empty was not given. last_seen: by machine, the hypervisors that it is known on by
+    other means; hypervisors: all of the cloud, also those that were not asked. Raises InputError for what is no such
+    mapping.
     """
     machines, silent = machines_of(results)
+    elsewhere = _may_run_elsewhere(machines, given, last_seen or {}, {*hypervisors, *silent})
     mistakes = Mistakes()
     with mistakes.noted():
         _check_known(given)
     for check in (_check_state, _check_switches, _check_timeout, _check_selected):
         with mistakes.noted():
             check(given)
-    hypervisors = _words(given.get("on"))
-    unknown = [name for name in hypervisors if name not in results]
+    asked = _words(given.get("on"))
+    unknown = [name for name in asked if name not in results]
     for name in unknown:
         with mistakes.noted():
             raise NotFoundError(f"there is no hypervisor {name!r}", where="on", hint=one_of_these(name, results))
-    scope = {host: records for host, records in machines.items() if not hypervisors or host in hypervisors}
-    missing = {host: reason for host, reason in silent.items() if not hypervisors or host in hypervisors}
+    scope = {host: records for host, records in machines.items() if not asked or host in asked}
+    missing = {host: reason for host, reason in silent.items() if not asked or host in asked}
     # Who is where is not to be said of a hypervisor that there is not.
     names, tags = ([], []) if unknown else (_words(given.get("vm")), _words(given.get("tag")))
-    where = " and ".join(hypervisors) if hypervisors and not missing else _ANSWERED
+    where = " and ".join(asked) if asked and not missing else _ANSWERED
     twins = {} if names else _defined_twice(machines, scope, tags)
     targets = {
-        host: [str(record["name"]) for record in records if record.get("uuid") not in twins]
+        host: [
+            str(record["name"])
+            for record in records
+            if record.get("uuid") not in twins and (host, record["name"]) not in elsewhere
+        ]
         for host, records in scope.items()
     }
+    held_back = _held_back(scope, elsewhere, tags)
     if names:
         targets = {host: [] for host in scope}
         for name in dict.fromkeys(names):
             with mistakes.noted():
-                targets[_home(name, machines, scope, missing, where)].append(name)
+                home = _home(name, machines, scope, missing, where)
+                if (home, name) in elsewhere:
+                    raise InputError(
+                        f"machine {name!r} is off on {home}, and {elsewhere[home, name]}",
+                        where="vm",
+                        hint=f"Bring that hypervisor back, or add -e on={home} if it is not there any more",
+                    )
+                targets[home].append(name)
         # Who is named is found, wherever the others are.
-        missing = {}
+        missing, held_back = {}, {}
     else:
         for tag in tags:
             with mistakes.noted():
@@ -79,20 +100,72 @@ def power_targets(results: t.Any, given: Mapping[str, t.Any]) -> dict[str, t.Any
         "targets": groups[-1],
         "earlier": groups[:-1],
         "errors": [line for error in mistakes.found for line in str(error).splitlines()],
-        "left_out": {**missing, **dict(twins.values())},
+        "left_out": {**missing, **dict(twins.values()), **held_back},
     }
 
 
-def autostart_targets(results: t.Any, hypervisors: t.Iterable[str]) -> dict[str, t.Any]:
+def _may_run_elsewhere(
+    machines: Mapping[str, Records],
+    given: Mapping[str, t.Any],
+    last_seen: Mapping[str, Sequence[str]],
+    hypervisors: t.Collection[str],
+) -> dict[tuple[str, str], str]:
+    """The machines that are off on a hypervisor, were seen on one that says nothing now, and are to be started: why
+    they are not, in words, by hypervisor and name. What stands here may be an old definition of one that runs there.
+
+    Naming the hypervisor says which one is meant.
+    """
+    if given.get("state") != "running" or _words(given.get("on")):
+        return {}
+    meant = set(_words(given.get("in_state")) or _OFF) & set(_OFF)
+    found = {}
+    for host, records in machines.items():
+        for record in records:
+            name = str(record["name"])
+            unseen = [one for one in last_seen.get(name, ()) if one in hypervisors and one not in machines]
+            if unseen and record["state"] in meant:
+                found[host, name] = (
+                    f"may run on {' or '.join(unseen)}, where it was seen before, and which did not answer or was not "
+                    "asked (--limit)"
+                )
+    return found
+
+
+def _held_back(
+    scope: Mapping[str, Records], elsewhere: Mapping[tuple[str, str], str], tags: Sequence[str] = ()
+) -> dict[str, str]:
+    """Who is not started, and why. tags: only machines with one of them are meant, or all."""
+    return {
+        f"{record['name']} on {host}": f"it was not started, as it {elsewhere[host, record['name']]}. If it is the "
+        f"right one there: brine.virt.power -e vm={record['name']} -e on={host} -e state=running"
+        for host, records in scope.items()
+        for record in records
+        if (host, record["name"]) in elsewhere and (not tags or set(tags) & set(record.get("tags") or ()))
+    }
+
+
+def autostart_targets(
+    results: t.Any,
+    hypervisors: t.Iterable[str],
+    last_seen: Mapping[str, Sequence[str]] | None = None,
+    cloud: t.Iterable[str] = (),
+) -> dict[str, t.Any]:
     """The machines of these hypervisors that start with them and are off, ``targets`` and ``earlier`` as of
-    power_targets; and as ``left_out`` why hypervisors did not answer, and who is defined on several. What is unfinished
-    or being moved is not meant.
+    power_targets; and as ``left_out`` why hypervisors did not answer, and who is defined on several, or may run on one
+    that says nothing. What is unfinished or being moved is not meant.
+
+    last_seen, cloud: as last_seen and hypervisors of power_targets.
     """
     machines, silent = machines_of(results)
+    elsewhere = _may_run_elsewhere(machines, {"state": "running"}, last_seen or {}, {*cloud, *silent})
     off = {host: [one for one in machines[host] if _is_left_off(one)] for host in hypervisors if host in machines}
     twins = _defined_twice(machines, off, ())
     targets = {
-        host: [str(record["name"]) for record in records if record.get("uuid") not in twins]
+        host: [
+            str(record["name"])
+            for record in records
+            if record.get("uuid") not in twins and (host, record["name"]) not in elsewhere
+        ]
         for host, records in off.items()
     }
     groups = _in_turn(targets, machines, "running", ())
@@ -102,6 +175,7 @@ def autostart_targets(results: t.Any, hypervisors: t.Iterable[str]) -> dict[str,
         "left_out": {
             **{host: reason for host, reason in silent.items() if host in hypervisors},
             **dict(twins.values()),
+            **_held_back(off, elsewhere),
         },
     }
 

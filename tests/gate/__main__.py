@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
+import re
 import signal
 import sys
 import types
@@ -15,7 +17,7 @@ from pathlib import Path
 
 from .catalogue import LEFT_OUT, LEFT_TO_FULL, make_catalogue
 from .lab.molecule import Molecule
-from .lab.scenario import OTHER_LABS, Scenario
+from .lab.scenario import LABS, OTHER_LABS, Scenario
 from .results import Counts, Result, table
 from .runner import Runner
 
@@ -23,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Of `make test-full`, for somebody who has no whole day: the checks, the lab without a name, the others, molecule.
 CHECKS, FIRST, MOLECULE = "checks", "first", "molecule"
 PARTS = (CHECKS, FIRST, *OTHER_LABS, MOLECULE)
+# Of two processors two labs leave little. LABS_AT_ONCE in the environment is another number, for a machine with more.
 LABS_AT_ONCE = 2
 Work = t.Callable[[], list[Result]]
 
@@ -84,9 +87,12 @@ def main() -> t.NoReturn:
     if unknown := [part for part in arguments.part if not full or part not in PARTS]:
         parser.error(f"there is no part {unknown[0]!r} of {word}; those of test-full are: {', '.join(PARTS)}")
     parts = arguments.part or PARTS
+    at_once = os.environ.get("LABS_AT_ONCE", str(LABS_AT_ONCE))
+    if not re.fullmatch("[1-9]", at_once):
+        parser.error(f"LABS_AT_ONCE in the environment is a number from 1 to 9, not {at_once!r}")
 
     runner = Runner(ROOT / ".build/log")
-    labs = [lab for lab in ("", *OTHER_LABS) if (lab or FIRST) in parts] if full else [""]
+    labs = [lab for lab in LABS if (lab or FIRST) in parts] if full else [""]
     scenarios = [Scenario(ROOT, full=full, lab=lab) for lab in labs]
     molecule = Molecule(ROOT, runner.logs, full=full)
     interrupted = False
@@ -112,7 +118,7 @@ def main() -> t.NoReturn:
             results += run_all(
                 checks if CHECKS in parts else None,
                 [*work, *([molecule.run] if MOLECULE in parts else [])],
-                at_once=LABS_AT_ONCE if full else 1,
+                at_once=int(at_once) if full else 1,
             )
     finally:
         if word != "check":

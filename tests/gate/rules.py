@@ -87,7 +87,7 @@ CLOSURES = {
     "modules/virt_info": 15,
     "modules/virt_host_info": 24,
     "inventory/domains": 17,
-    "modules/virt_init": 130,
+    "modules/virt_init": 131,
     # Between hypervisors, and between the pools of one.
     "modules/virt_migrate": 82,
 }

@@ -36,7 +36,7 @@ def lay_out(cloud: Cloud, folder: str, authority: Path) -> None:
         at = f"{folder}/{name}"
         cloud.on("hv2", f"mkdir -p {at} && cp {trusted} {at}/cacert.pem")
         for text, file in ((certificate, "clientcert.pem"), (private, "clientkey.pem")):
-            answer = cloud.run(*cloud.lab_command, "ssh", "hv2", f"umask 077; cat >{at}/{file}", stdin=text)
+            answer = cloud.run(*cloud.ssh("hv2", f"umask 077; cat >{at}/{file}"), stdin=text)
             must(answer.status == 0, answer.text)
     cloud.on(
         "hv2",

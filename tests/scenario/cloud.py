@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import re
 import subprocess
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +55,10 @@ class Answer:
 class Cloud:
     """A lab of this checkout, and the collection installed from its tarball: with a name, a lab beside the others.
 
-    hosts: those that the inventory has now. The lab may have more, of another scenario.
+    hosts: those that the inventory has now. The lab may have more, of another scenario. pipelining: whether Ansible
+    hands modules to Python without a file, as many users have it, and in half the time; by default it does not.
+    is_up: that all hosts of the lab run was seen since the scenario began. whole: all scenarios of the lab are run, so
+    that what a later one needs can be made beside what the first one needs.
     tools: what the set-up has installed. build: files of this cloud alone, so that two can be driven at once.
     """
 
@@ -69,6 +74,9 @@ class Cloud:
         self.lab_inventory = self.lab_files / "inventory"
         self.hosts: tuple[str, ...] = FLEET
         self.installed = False
+        self.pipelining = False
+        self.is_up = False
+        self.whole = False
 
     def use(self, hosts: tuple[str, ...] = FLEET) -> None:
         """From now on the inventory has these hosts of the lab and no others."""
@@ -89,7 +97,7 @@ class Cloud:
             return ()
         return tuple(re.findall(r"^    (hv\d+):$", path.read_text(encoding="utf-8"), re.MULTILINE))
 
-    @functools.cached_property
+    @property
     def environment(self) -> dict[str, str]:
         """A user's environment, with nothing of the one who runs the tests but the path."""
         return {
@@ -100,7 +108,17 @@ class Cloud:
             "ANSIBLE_LOCALHOST_WARNING": "False",
             "ANSIBLE_INVENTORY_UNPARSED_WARNING": "False",
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PIPELINING": str(self.pipelining),
         }
+
+    @contextlib.contextmanager
+    def modules_in_files(self) -> t.Iterator[None]:
+        """What runs during the block can be killed by the name of the file that Ansible makes of it by default."""
+        before, self.pipelining = self.pipelining, False
+        try:
+            yield
+        finally:
+            self.pipelining = before
 
     def run(self, *command: str, stdin: str | bytes | None = None) -> Answer:
         """Run a command and keep all that it says, whatever its status."""
@@ -145,9 +163,11 @@ class Cloud:
         return answer
 
     def ansible(self, pattern: str, module: str, arguments: str = "", *words: str) -> Answer:
-        """One module on some hosts, over the live inventory."""
-        command = [str(self.bin / "ansible"), *self.sources(), pattern, "-m", module, *words]
-        if pattern in ("hypervisors", *self.lab_hosts()):
+        """One module on some hosts: on hypervisors as root, and on machines over the live inventory."""
+        hypervisors = pattern in ("hypervisors", *self.lab_hosts())
+        # To ask all hypervisors for their machines takes longer than most modules.
+        command = [str(self.bin / "ansible"), *self.sources(live=not hypervisors), pattern, "-m", module, *words]
+        if hypervisors:
             command.append("--become")
         return self.run(*command, *(["-a", arguments] if arguments else []))
 
@@ -160,7 +180,11 @@ class Cloud:
 
     def lab(self, *words: str) -> Answer:
         """The lab's own program."""
-        return self.run(*self.lab_command, *words)
+        return self.run(*(self.ssh(*words[1:]) if words[0] == "ssh" else [*self.lab_command, *words]))
+
+    def ssh(self, host: str, *words: str) -> list[str]:
+        """The command that the lab's program becomes for `lab ssh`: thousands of times, so without that program."""
+        return ["ssh", "-F", str(self.lab_files / "ssh_config"), host, *words]
 
     def lab_well(self, *words: str) -> str:
         """The lab's own program, which has to end well."""
@@ -184,9 +208,14 @@ class Cloud:
             " virsh list --name --autostart",
         )
 
+    def states(self, *hosts: str) -> tuple[str, ...]:
+        """The states of several hosts, asked at once."""
+        with ThreadPoolExecutor(len(hosts)) as pool:
+            return tuple(pool.map(self.state, hosts))
+
     def state_of_all(self) -> str:
         """The state of every host."""
-        return "\n".join(self.state(host) for host in self.hosts)
+        return "\n".join(self.states(*self.hosts))
 
     def init(self, host: str, *, check: bool = False, **options: t.Any) -> tuple[Answer, dict[str, t.Any]]:
         """The module virt_init on one hypervisor: what was said, and its result as data."""

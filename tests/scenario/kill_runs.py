@@ -28,7 +28,7 @@ class KillDriver:
             (f"mkdir -p {self.directory} && tar -C {self.directory} -x", packed.stdout),
             (f"cat >{self.directory}/driver.py", driver),
         ):
-            answer = cloud.run(*cloud.lab_command, "ssh", self.host, command, stdin=data)
+            answer = cloud.run(*cloud.ssh(self.host, command), stdin=data)
             must(answer.status == 0, answer.text)
 
     def remove(self, cloud: Cloud) -> None:

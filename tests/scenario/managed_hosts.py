@@ -163,7 +163,7 @@ def wait_for_state(cloud: Cloud, host: Host, *states: str, seconds: int = BACK_S
 
 def _ask(cloud: Cloud, host: Host, command: str) -> Answer:
     # A host that is cut off must not hold the questions to it for minutes.
-    return cloud.run("timeout", "--kill-after=1", "15", *cloud.lab_command, "ssh", host.name, command)
+    return cloud.run("timeout", "--kill-after=1", "15", *cloud.ssh(host.name, command))
 
 
 def network(cloud: Cloud, host: Host) -> str:

@@ -126,11 +126,11 @@ def _pid(cloud: Cloud, host: str, name: str) -> str:
 def refused(cloud: Cloud, name: str, target: str, words: str, **options: t.Any) -> None:
     """Before anything is changed, in check mode and in the real run alike, with these words."""
     source = home(cloud, name)
-    before = cloud.state(source), cloud.state(target)
+    before = cloud.states(source, target)
     for mode in (["--check"], []):
         answer, result = migrate(cloud, source, *mode, name=name, target=target, **options)
         must(answer.status != 0 and re.search(words, result["msg"]) is not None, f"not {words!r}: {answer.text}")
-        must((cloud.state(source), cloud.state(target)) == before, "something has changed")
+        must(cloud.states(source, target) == before, "something has changed")
 
 
 class Move:
@@ -149,15 +149,16 @@ class Move:
             "brine.virt.virt_migrate",
             "--become",
         ]
-        self._process = subprocess.Popen(
-            [*command, "-a", words],
-            cwd=cloud.root,
-            env=cloud.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with cloud.modules_in_files():
+            self._process = subprocess.Popen(
+                [*command, "-a", words],
+                cwd=cloud.root,
+                env=cloud.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def wait_until_it_flows(self) -> None:
         """Something of the machine has been sent."""
@@ -198,10 +199,10 @@ def on_its_way(cloud: Cloud, name: str, target: str, **options: t.Any) -> t.Iter
         move.stop()
 
 
-def rolled_back(cloud: Cloud, source: str, target: str, before: tuple[str, str]) -> None:
+def rolled_back(cloud: Cloud, source: str, target: str, before: tuple[str, ...]) -> None:
     """Both hypervisors come to be as they were; whoever rolls back may need some time."""
     end = time.monotonic() + _SECONDS_UNTIL_ALL_IS_ROLLED_BACK
-    while (found := (cloud.state(source), cloud.state(target))) != before:
+    while (found := cloud.states(source, target)) != before:
         lines = [set(a.splitlines()) ^ set(b.splitlines()) for a, b in zip(found, before, strict=True)]
         must(time.monotonic() < end, f"other than before on {source} and {target}: {lines}")
         time.sleep(2)

@@ -49,5 +49,5 @@ def reboot(cloud: Cloud, host: str = HOST) -> None:
 
 def _boot_id(cloud: Cloud, host: str) -> str:
     """Which boot this is; nothing when the host does not answer."""
-    answer = cloud.run("timeout", "40", *cloud.lab_command, "ssh", host, "cat /proc/sys/kernel/random/boot_id")
+    answer = cloud.run("timeout", "40", *cloud.ssh(host, "cat /proc/sys/kernel/random/boot_id"))
     return answer.text.strip() if answer.status == 0 else ""

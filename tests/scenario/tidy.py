@@ -47,11 +47,14 @@ exit 0
 """
 
 
-def tidy(cloud: Cloud, keep: t.Collection[str]) -> None:
-    """Bring the lab back to hypervisors with their images and these machines; without a lab there is nothing to do."""
+def tidy(cloud: Cloud, keep: t.Collection[str]) -> bool:
+    """Bring the lab back to hypervisors with their images and these machines; without a lab there is nothing to do.
+
+    Returns whether there is one, all of whose hosts run now.
+    """
     hosts = cloud.lab_hosts()
     if not hosts:
-        return
+        return False
     cloud.lab_well("heal")
     # A host that lost its power in a scenario that failed.
     cloud.lab_well("up", "--hosts", str(len(hosts)))
@@ -59,3 +62,4 @@ def tidy(cloud: Cloud, keep: t.Collection[str]) -> None:
     script = f"keep='{' '.join(keep)}' pools='{_POOLS}' images='{_IMAGES}'\n{_TIDY}"
     with ThreadPoolExecutor(len(hosts)) as pool:
         list(pool.map(lambda host: cloud.on(host, f"{{ {script}\n}} >/dev/null 2>&1"), hosts))
+    return True

@@ -32,8 +32,10 @@ class VirtError(Exception):
     """Something the user has to know.
 
     what: one clause without a full stop; where: path in the user's input, such as C(virt_vms[3].disks[0].size);
-    hint: what would be right, or what to do next.
+    hint: what would be right, or what to do next. result: what more the module returns with it, by its names.
     """
+
+    result: t.Mapping[str, t.Any] = {}
 
     def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
         self.what = what

@@ -28,6 +28,8 @@ _NIC_SOURCES = {
 _SOCKETS = ("client", "mcast", "server", "udp")
 # The channel that the guest agent listens on, which QEMU gave its name.
 AGENT_CHANNEL = "org.qemu.guest_agent.0"
+# What the names of the snapshots begin with that this collection takes of disks in a Ceph cluster.
+OWN_SNAPSHOT = "brine-snapshot."
 # What cannot be had on another hypervisor, by path in the domain's XML: the one list of it.
 _TIES = (
     ("devices/hostdev", "a device of the hypervisor"),
@@ -124,13 +126,22 @@ def _only_reads(disk: etree._Element) -> bool:
     return disk.find("readonly") is not None or disk.get("device") == "cdrom"
 
 
+def nic_type(nic: etree._Element) -> str:
+    """The type of an <interface>, as the machine was given it.
+
+    While a machine runs, libvirt writes bridge, direct or hostdev for a nic on a network that is made of such a device,
+    and keeps the network's name in the source (virDomainNetDefFormat in its src/conf/domain_conf.c).
+    """
+    return "network" if attribute(nic, "source", "network") else nic.get("type") or ""
+
+
 def nic_source(nic: etree._Element) -> str | None:
     """What an <interface> is plugged into, in one word and in libvirt's words.
 
     A name, a path, a PCI address for type hostdev, ``address:port`` for the sockets of QEMU; None for what is plugged
     into nothing that has a name, such as the types ethernet, user and null.
     """
-    source, kind = nic.find("source"), nic.get("type") or ""
+    source, kind = nic.find("source"), nic_type(nic)
     if source is None:
         return None
     if kind == "hostdev":

@@ -14,9 +14,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platf
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import check_bridge_vlan, check_portgroup
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage, find_image_in
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, PoolVolume
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Nic
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import SharedVolume, shared_volume
 
 
 class Hypervisor(HypervisorView):
@@ -25,7 +27,8 @@ class Hypervisor(HypervisorView):
     offered: images by the names that specs have for them, as virt_image returned them. In check mode one of them
     counts as stored even if virt_image only said that it would store it. default_cpu, default_machine_type: for new
     machines that do not say what they have. claims: the UUIDs of the claims that this run has here, by the names of the
-    machines.
+    machines. left_elsewhere: what all other hypervisors say of volumes that interrupted runs have left in pools that
+    they may see as well; None when they were not asked.
     """
 
     def __init__(
@@ -38,8 +41,12 @@ class Hypervisor(HypervisorView):
         default_cpu: Values | None = None,
         default_machine_type: str | None = None,
         claims: t.Mapping[str, str] | None = None,
+        left_elsewhere: AskElsewhere | None = None,
     ) -> None:
         super().__init__(conn)
+        self.left_elsewhere = left_elsewhere
+        # What interrupted runs have left, and only the other hypervisors can say who uses it.
+        self.to_ask: list[SharedVolume] = []
         self.claims = claims or {}
         self.image_pool = image_pool
         self._offered = offered or {}
@@ -52,6 +59,12 @@ class Hypervisor(HypervisorView):
     def guests(self) -> GuestPlatforms:
         """What guests can be here."""
         return GuestPlatforms(self.conn, self._default_cpu, self._default_machine_type)
+
+    def ask_about(self, volumes: t.Iterable[PoolVolume]) -> bool:
+        """Note which of these volumes, which are there, the other hypervisors are to be asked about; whether any is."""
+        found = [one for one in (shared_volume(pool, volume) for pool, volume in volumes) if one is not None]
+        self.to_ask += [one for one in found if one not in self.to_ask]
+        return bool(found)
 
     def image(self, name: str) -> StoredImage:
         """An image of the store, looked up once."""

@@ -16,14 +16,20 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     one_of_these,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
     translate_error,
     translate_errors,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import observe_bridges, observe_networks
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import (
+    check_bridge_vlan,
+    check_portgroup,
+    observe_bridges,
+    observe_networks,
+    require_bridge_vlans,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import (
     Domain,
     list_domains,
@@ -33,6 +39,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chai
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_exists, volume_names
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import nic_source, nic_type
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import (
     RAW,
     driver_format,
@@ -126,6 +133,23 @@ class HypervisorView:
                 f"libvirt network {name!r} is not active", where=where, hint=f"Start it: virsh net-start {name}"
             )
 
+    def check_interface(self, nic: etree._Element, where: str, *, here: str = "") -> None:
+        """Raise when what the nic of a machine is plugged into is not there, not up, or lacks what the nic asks for.
+
+        nic: an <interface> of its XML. where: the place of the machine in the task. here: as in check_plug.
+        """
+        kind, name = nic_type(nic), nic_source(nic) or ""
+        if kind not in ("bridge", "network"):
+            return
+        self.check_plug(kind, name, where, here=here)
+        group = attribute(nic, "source", "portgroup")
+        if kind == "network" and group:
+            check_portgroup(self.conn, name, group, where)
+        if kind == "bridge" and nic.find("vlan/tag") is not None and nic.find("virtualport") is None:
+            # From afar nobody can tell whether the bridge looks at VLANs.
+            require_bridge_vlans(self.conn, f"the bridge {name}", where)
+            check_bridge_vlan(self.conn, name, where)
+
     def volumes(self, pool: Pool) -> set[str]:
         """The volumes of a pool as they were when the task began."""
         if pool.name not in self._volumes:
@@ -138,11 +162,13 @@ class HypervisorView:
         That one has it in its notes or its permanent description, whether the volume is there or not, or gets it by
         this same task.
         """
-        machines = self._machines_by_volume
-        users = machines.setdefault((pool.name, volume), set())
-        others = sorted((users | machines.get(pool.source_of(volume).place, set())) - {machine})
+        # Two pools of libvirt may be one pool of a cluster.
+        names = ((pool.name, volume), pool.source_of(volume).place)
+        users = [self._machines_by_volume.setdefault(name, set()) for name in names]
+        others = sorted(set().union(*users) - {machine})
         if not others:
-            users.add(machine)
+            for known in users:
+                known.add(machine)
         return others[0] if others else None
 
     @functools.cached_property
@@ -150,8 +176,12 @@ class HypervisorView:
         """The machines by what their notes list, which is pool and name, and by what their definitions have as disks,
         which may also be a place."""
         users: dict[t.Hashable, set[str]] = {}
+        # Of others libvirt would have to be asked for each volume.
+        pools = {pool.name: pool for pool in self._all_pools if pool.network is not None or pool.makes_named_volumes}
         for domain in self.domains.values():
-            noted = [(note.pool, note.name) for note in (domain.notes.volumes if domain.notes else ())]
+            notes = domain.notes.volumes if domain.notes else ()
+            noted: list[t.Hashable] = [(note.pool, note.name) for note in notes]
+            noted += [pools[note.pool].source_of(note.name).place for note in notes if note.pool in pools]
             for volume in [*noted, *map(_place, domain.xml.iterfind("devices/disk"))]:
                 users.setdefault(volume, set()).add(domain.name)
         return users

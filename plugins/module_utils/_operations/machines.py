@@ -25,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing 
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_work
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, read_values
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, places_of
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import (
@@ -174,8 +175,18 @@ def _plan(machine: Machine, hypervisor: Hypervisor, where: str, stop_seconds: fl
 def _require_settled(domain: Domain, where: str) -> None:
     """Raise ConflictError for a machine that is on its way to another hypervisor, which would get the old one.
 
-    Also for one whose move was cut off: its next run removes what that has left. One that has come here is settled.
+    Also for one whose move was cut off: its next run removes what that has left. One that has come here is settled. And
+    for one that is being reverted to a snapshot, which brings another description.
     """
+    work = read_work(domain.xml)
+    if work is not None and work.reverting:
+        raise ConflictError(
+            f"{domain.name} is being reverted to snapshot {work.snapshot}, or that was interrupted, so it is not "
+            "changed",
+            where=inside(where, "name"),
+            hint=f"If nobody is reverting it, run virt_snapshot with state: reverted and name: {work.snapshot} again, "
+            "which finishes it",
+        )
     note = read_migration_note(domain.xml)
     if note is None or not note.source_id or note.source_id != host_identity():
         return

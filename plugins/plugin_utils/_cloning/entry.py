@@ -77,7 +77,8 @@ def clone_entry(
     _leave_out_what_is_one_machines(name, clone)
     _close_console(name, clone, not_exported)
     _note_what_is_new(name, clone)
-    clone.remarks += [f"not taken along: {line}" for line in not_exported]
+    # Its disks are copied as they are, from whatever image they were once created.
+    clone.remarks += [f"not taken along: {line}" for line in not_exported if not line.startswith("image: ")]
     return clone
 
 

@@ -33,7 +33,58 @@ _OWN_COMMENT = re.compile(rf"# virt-(?P<uuid>[0-9a-f-]{{36}}) {re.escape(_MARK)}
 # Whatever stands in a hypervisor's metadata, only plain names and keys may reach a file that ssh trusts.
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_OFF = ("shutoff", "crashed")
 _KEY = re.compile(r"(?P<type>[a-z0-9][a-z0-9@.-]*) (?P<key>[A-Za-z0-9+/]+={0,3})(?: .*)?")
+
+
+def _believed(
+    old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, complete: bool
+) -> list[Mapping[str, t.Any]]:
+    """The answers without host keys that one hypervisor has for the machine of another.
+
+    A machine keeps its keys when it moves. So other keys from another hypervisor than the one that is known to have the
+    machine, or different ones from two hypervisors that nobody has asked before, are those of whoever wants to pass for
+    it. complete: what a hypervisor does not list has left it.
+    """
+    known: dict[str, dict[str, set[str]]] = {}
+    for line in old:
+        key = _OWN_LINE.fullmatch(line.removesuffix("\r"))
+        if key:
+            known.setdefault(key["uuid"], {}).setdefault(key["hypervisor"], set()).add(key["key"])
+    listed: dict[str, dict[str, set[str]]] = {}
+    for answer in answers:
+        for record in answer.get("machines") or ():
+            listed.setdefault(record["uuid"], {})[answer["hypervisor"]] = _keys(record)
+    answered = {answer["hypervisor"] for answer in answers if answer.get("machines") is not None}
+
+    def record_of(hypervisor: str, record: Mapping[str, t.Any]) -> Mapping[str, t.Any]:
+        uuid = record["uuid"]
+        there, before = listed[uuid], known.get(uuid, {})
+        has_it = [one for one in before if one in there or not complete or one not in answered]
+        elsewhere = [before[one] for one in has_it if one != hypervisor]
+        if not has_it:
+            elsewhere = [keys for one, keys in there.items() if one != hypervisor and keys]
+        if not elsewhere:
+            return record
+        right = set().union(*elsewhere)
+        return {**record, "host_keys": [text for text in record.get("host_keys") or [] if _key_of(text) in right]}
+
+    return [
+        answer
+        if answer.get("machines") is None
+        else {**answer, "machines": [record_of(answer["hypervisor"], record) for record in answer["machines"]]}
+        for answer in answers
+    ]
+
+
+def _key_of(text: str) -> str | None:
+    """A public key without its comment; None for anything else."""
+    key = _KEY.fullmatch(text.strip())
+    return f"{key['type']} {key['key']}" if key else None
+
+
+def _keys(record: Mapping[str, t.Any]) -> set[str]:
+    return {key for key in map(_key_of, record.get("host_keys") or []) if key}
 
 
 def known_hosts_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]:
@@ -43,9 +94,9 @@ def known_hosts_lines(record: Mapping[str, t.Any], hypervisor: str) -> list[str]
         return []
     lines = []
     for text in record.get("host_keys") or []:
-        key = _KEY.fullmatch(text.strip())
+        key = _key_of(text)
         if key:
-            lines.append(_line(uuid, f"{key['type']} {key['key']}", hypervisor, record.get("name")))
+            lines.append(_line(uuid, key, hypervisor, record.get("name")))
     return lines
 
 
@@ -117,10 +168,11 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
     """The lines of the file after these answers of hypervisors.
 
     A line that is right keeps its place: the file changes only when its content does. A hypervisor that did not answer
-    keeps its lines, but for machines that have turned up on another one; so does a machine that was listed, but not
-    read. drop_gone: lines of machines that a hypervisor no longer has go; False when
-    the answers are not of now.
+    keeps its lines, but for machines that have turned up on another one and are not off there; so does a machine that
+    was listed, but not read. drop_gone: lines of machines that a hypervisor no longer has go; False when the answers
+    are not of now.
     """
+    answers = _believed(old, answers, complete=drop_gone)
     answered = {answer["hypervisor"]: answer["machines"] for answer in answers if answer.get("machines") is not None}
     new = {
         hypervisor: {record["uuid"]: known_hosts_lines(record, hypervisor) for record in records}
@@ -131,6 +183,8 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
     # Whoever turns up elsewhere without a key leaves the one that is known where it is.
     moved_here = {uuid for machines in new.values() for uuid, lines in machines.items() if lines}
     listed_here = {uuid for machines in new.values() for uuid in machines}
+    # One that is off may be an old definition of a machine that runs where nobody answers.
+    off = {record["uuid"] for records in answered.values() for record in records if record.get("state") in _OFF}
     comments = {
         (hypervisor, record["uuid"]): _keyless_line(record, hypervisor)
         for hypervisor, records in answered.items()
@@ -147,7 +201,7 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
             return True
         if own.hypervisor not in new:
             gone = moved_here if not line.startswith("#") else listed_here
-            return not (drop_gone and own.uuid in gone)
+            return not (drop_gone and own.uuid in gone - off)
         if (own.hypervisor, own.uuid) in unread:
             return True
         return not drop_gone and own.uuid not in new[own.hypervisor]
@@ -165,15 +219,22 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
 
 def add_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> list[str]:
     """The lines of the file with these machines where they are now; what else a hypervisor has is not known."""
-    here = {record["uuid"] for answer in answers for record in answer["machines"] if record.get("vcpus") is not None}
+    believed = _believed(old, answers, complete=False)
+    # Whoever has keys that are not believed says nothing of the machine that they are not of.
+    here = {
+        record["uuid"]
+        for answer, original in zip(believed, answers, strict=True)
+        for record, said in zip(answer["machines"], original["machines"], strict=True)
+        if record.get("vcpus") is not None and _keys(record) == _keys(said)
+    }
 
-    right = set(merge_lines([], answers, drop_gone=False))
+    right = set(merge_lines([], believed, drop_gone=False))
 
     def is_old(line: str) -> bool:
         own = _own(line)
         return own is not None and own.uuid in here and _alias_alone(line) not in right
 
-    return merge_lines([line for line in old if not is_old(line)], answers, drop_gone=False)
+    return merge_lines([line for line in old if not is_old(line)], believed, drop_gone=False)
 
 
 def without_machines(lines: Sequence[str], gone: Mapping[str, t.Collection[str]]) -> list[str]:

@@ -20,6 +20,9 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 
+# Of a machine's record.
+OFF_STATES = ("shutoff", "crashed")
+
 
 def find_existing(hosts: t.Any, homes: t.Any, last_seen: t.Any) -> FindExisting:
     """The machines that are on a hypervisor which answered, or were on one that does not answer or is not asked.
@@ -136,6 +139,32 @@ def unseen(
         f"it may be on {' or '.join(silent)}, {no_answer(silent, silent)}; created on another one, it would exist "
         f"twice, with the same addresses. {remedy}, or name this machine's hypervisor, or place it with "
         "virt_unseen: place"
+    )
+
+
+def started_twice(
+    machine: Machine,
+    found: str,
+    state: t.Any,
+    silent: Mapping[str, str],
+    options: PlacementOptions,
+    seen: t.Iterable[str | None],
+) -> tuple[str, str] | None:
+    """Why a machine is not to be started where it is off, or None: it may run where nobody answers, and what is here be
+    an old definition of it.
+
+    found, state: where it is, and its state there; seen: where it was when the inventory was made, or is known to be by
+    other means.
+    """
+    if machine.hypervisor is not None or options.unseen == "place" or not machine.start or state not in OFF_STATES:
+        return None
+    elsewhere = [host for host in dict.fromkeys(seen) if host is not None and host != found and host in silent]
+    if not elsewhere:
+        return None
+    return found, (
+        f"it is off on {found}, and may run on {' or '.join(elsewhere)}, where it was seen before, and "
+        f"{no_answer(elsewhere, silent)}: started here as well, it would run twice. Bring that hypervisor back, or set "
+        f"hypervisor: {found} if it is the right one there"
     )
 
 

@@ -30,6 +30,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import
     check_whole,
     homes_of,
     left_behind,
+    started_twice,
     unseen,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import (
@@ -107,6 +108,10 @@ def place(
         if not running_on:
             refusal = unseen(machine, silent, options, (homes or {}).get(machine.name))
             refusal = refusal or left_behind(machine, hosts, last_seen, options)
+        elif len(running_on) == 1:
+            seen = [(homes or {}).get(machine.name), *(last_seen or {}).get(machine.name, ())]
+            state = capacities[running_on[0]].machines[machine.name].get("state")
+            refusal = started_twice(machine, running_on[0], state, silent, options, seen)
         try:
             check_home(machine, running_on, hosts, titles[index])
             if not running_on:

@@ -40,7 +40,7 @@ def power_report(results: t.Any, left_out: Mapping[str, str]) -> dict[str, t.Any
     )
     reasons = [printable_line(f"{who}: {reason}") for who, reason in silent.items()]
     broken = [
-        printable_line(f"{one['name']} on {one['hypervisor']}: {_words(one)}") for one in machines if one["error"]
+        printable_line(f"{one['name']} on {one['hypervisor']}: {_words(one)}") for one in machines if one["failed"]
     ]
     return {
         "text": "\n".join([*lines, *reasons] or ["No machine is selected."]),
@@ -51,8 +51,8 @@ def power_report(results: t.Any, left_out: Mapping[str, str]) -> dict[str, t.Any
 
 def _words(machine: Mapping[str, t.Any]) -> str:
     done = ", ".join(machine["actions"])
-    if machine["error"] is not None:
-        return f"{done}, then failed: {machine['error']}" if done else f"failed: {machine['error']}"
+    if machine["failed"]:
+        return f"{done}, then failed: {machine['msg']}" if done else f"failed: {machine['msg']}"
     if not done:
         return f"{machine['state']} already"
     return f"{done} (was {machine['before']})" if machine["before"] != machine["state"] else done

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from ..cores import clean_environment, find_core
 from ..processes import signal_group, wait_for
@@ -15,6 +17,11 @@ from ..results import Counts, Result
 
 # Seen on this in `make test`, that a contributor's `molecule test` works; `make test-full` has the others.
 QUICK = ("virt_bridge",)
+# What virt_tls does as well, and verifies.
+COVERED = ("virt_hypervisor",)
+# In this order on the same hosts: the first one makes hypervisors of bare ones, as the others would have to do first.
+# The environment says so: KEEP_HOSTS to what takes hosts away, HOSTS_ARE_HYPERVISORS to their converge.yml.
+CHAIN = ("hypervisors", "provision", "virt_provision")
 # With packages to install and a guest to boot under emulation, beside other work.
 TIMEOUT_SECONDS = 1800
 LINES_SHOWN = 100
@@ -23,7 +30,7 @@ LINES_SHOWN = 100
 class Molecule:
     """Runs `molecule test -s NAME` for each scenario in extensions/molecule, as somebody who works on it would.
 
-    `full`: all but QUICK, else that. In the environment, SCENARIO=no leaves them out.
+    `full`: all but QUICK and COVERED, else QUICK. In the environment, SCENARIO=no leaves them out.
     """
 
     def __init__(self, root: Path, logs: Path, *, full: bool = False) -> None:
@@ -40,13 +47,23 @@ class Molecule:
         if not self._full:
             return list(QUICK)
         there = (path.parent.name for path in self._root.glob("extensions/molecule/*/molecule.yml"))
-        return sorted(name for name in there if name not in ("default", *QUICK))
+        rest = sorted(name for name in there if name not in ("default", *QUICK, *COVERED, *CHAIN))
+        return [*CHAIN, *rest]
 
     def run(self) -> list[Result]:
         """Run the scenarios one after another, and return a result for each."""
         if os.environ.get("SCENARIO") == "no":
             return [Result("molecule", "skipped", 0, Counts(skipped=1), "SCENARIO=no")]
-        return [self._run_one(name) for name in self.names() if not self._stopped]
+        results: list[Result] = []
+        for name in self.names():
+            if self._stopped:
+                break
+            # Hosts that are not there yet will be bare. What failed may have left anything.
+            hosts = {} if self._lab_is_there() else {"KEEP_HOSTS": "1"}
+            if results and name in CHAIN and all(result.verdict == "ok" for result in results):
+                hosts = {"KEEP_HOSTS": "1", "HOSTS_ARE_HYPERVISORS": "1"}
+            results.append(self._run_one(name, hosts))
+        return results
 
     def stop(self) -> None:
         """End the scenario that runs, and start no other."""
@@ -56,7 +73,7 @@ class Molecule:
 
     def tear_down(self) -> list[Result]:
         """Take away the lab of a scenario that did not come to its end. A failed result when that failed, else none."""
-        if not (self._root / ".build/lab-molecule").exists():
+        if not self._lab_is_there():
             return []
         began = time.monotonic()
         self._ending = True
@@ -67,12 +84,17 @@ class Molecule:
         note = f"exit {status}; all output: {log}"
         return [Result("lab of molecule down", "FAILED", time.monotonic() - began, Counts(failed=1), note)]
 
-    def _run_one(self, name: str) -> Result:
+    def _lab_is_there(self) -> bool:
+        return (self._root / ".build/lab-molecule").exists()
+
+    def _run_one(self, name: str, hosts: Mapping[str, str]) -> Result:
         title = f"molecule {name}"
         log = self._logs / f"molecule-{name}.log"
         print(f"== {title}", flush=True)
         began = time.monotonic()
-        status = self._call(["molecule", "test", "--no-command-borders", "-s", name], log)
+        kept = ["--destroy", "never"] if name in CHAIN else []
+        command = ["molecule", "test", "--no-command-borders", *kept, "-s", name]
+        status = self._call(command, log, hosts)
         seconds = time.monotonic() - began
         if status == 0:
             print(f"-- {title}: ok, {seconds:.0f} s", flush=True)
@@ -82,13 +104,13 @@ class Molecule:
         print(f"\n{text}\n-- {title}: FAILED ({note}) after {seconds:.0f} s; all output: {log}\n", flush=True)
         return Result(title, "FAILED", seconds, Counts(failed=1), note)
 
-    def _call(self, command: list[str], log: Path) -> int | None:
+    def _call(self, command: list[str], log: Path, hosts: Mapping[str, str] = MappingProxyType({})) -> int | None:
         build = self._root / ".build"
         core = find_core(build, "2.19", "venv")
         if core is None:
             raise SystemExit("The tools of the gate are not installed: run `make check`, which installs them.")
         with log.open("wb") as output:
-            environment = clean_environment(core, build)
+            environment = {**clean_environment(core, build), **hosts}
             self._process = subprocess.Popen(
                 command,
                 cwd=self._root,

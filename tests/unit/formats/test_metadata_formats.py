@@ -19,6 +19,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
+    CEPH,
     INTERNAL,
     read_snapshot,
     with_mark,
@@ -88,6 +89,10 @@ MACHINES = {
 }
 MACHINES["8-start"] = dataclasses.replace(MACHINES["7-identity"], order=10, delay_seconds=30)
 MACHINES["8-start-order"] = machine.MachineNotes(order=0)
+MACHINES["9-image-disk"] = machine.MachineNotes(
+    image=dataclasses.replace(IMAGE, disk="system"),
+    disks=(machine.DiskNote("data", "vda"), machine.DiskNote("system", "vdb")),
+)
 # What this version writes.
 NEWEST_MACHINES = ("4-claimed", "6-making", "6-making-building", "7-identity", "8-start", "8-start-order")
 
@@ -137,7 +142,14 @@ SET_ASIDE = {
         snapshots.SetAside("after", "<domainsnapshot><name>after</name></domainsnapshot>", current=True),
     )
 }
-SNAPSHOTS = {"1-first": ("before", "before Debian 13", True, INTERNAL, True, "2026-03-01T09:30:00Z")}
+SNAPSHOTS = {
+    "1-first": ("before", "before Debian 13", True, INTERNAL, True, "2026-03-01T09:30:00Z"),
+    "1-ceph": ("before", "before Debian 13", True, CEPH, False, "2026-03-01T09:30:00Z"),
+}
+AT_WORK = {
+    "1-take": snapshots.SnapshotWork("before", frozen=True, paused=True),
+    "1-revert": snapshots.SnapshotWork("before", reverting=True),
+}
 
 
 def read(fixtures: Path, sample: str) -> etree._Element:
@@ -154,7 +166,14 @@ def canonical(element: etree._Element) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("folder", "known"), [("machine", MACHINES), ("move", MOVES), ("set_aside", SET_ASIDE), ("snapshot", SNAPSHOTS)]
+    ("folder", "known"),
+    [
+        ("machine", MACHINES),
+        ("move", MOVES),
+        ("set_aside", SET_ASIDE),
+        ("snapshot", SNAPSHOTS),
+        ("snapshotting", AT_WORK),
+    ],
 )
 def test_every_sample_is_read(fixtures: Path, folder: str, known: dict[str, t.Any]) -> None:
     assert {path.stem for path in (fixtures / "formats" / folder).iterdir()} == set(known)
@@ -285,3 +304,11 @@ def test_the_mark_of_a_snapshot(fixtures: Path, sample: str) -> None:
     said = (found.name, found.description, found.own, found.kind, found.memory, found.time)
     assert said == SNAPSHOTS[sample]
     assert with_mark(found.description) == read(fixtures, f"snapshot/{sample}").findtext("description")
+
+
+@pytest.mark.parametrize("sample", AT_WORK)
+def test_a_snapshot_that_is_taken_or_reverted(fixtures: Path, sample: str) -> None:
+    domain = read(fixtures, f"snapshotting/{sample}")
+    assert snapshots.read_work(domain) == AT_WORK[sample]
+    (element,) = domain.iterfind("metadata/*")
+    assert canonical(snapshots.work_to_element(AT_WORK[sample])) == canonical(element)

@@ -26,6 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.files import (
     LockTimeout,
+    allocated_bytes,
     locked_file,
     root_hint,
     sync_folder,
@@ -72,6 +73,16 @@ class Backups:
         return f"{self.path}/{name}"
 
     @property
+    def unfinished_bytes(self) -> int:
+        """What is free again when that is removed."""
+        total = 0
+        for folder in map(self.path_of, self.unfinished):
+            # It may go at any time for who does not hold the lock.
+            with contextlib.suppress(OSError):
+                total += sum(allocated_bytes(f"{folder}/{file}") for file in os.listdir(folder))
+        return total
+
+    @property
     def names(self) -> list[str]:
         """Of all that is called like a backup."""
         return [*self.by_id, *self.broken]
@@ -100,7 +111,20 @@ class Backups:
             at = self.by_id[at].parent
         if len({manifest.uuid for manifest in found}) > 1:
             raise InputError(f"backup {name} in {self.path} is built on one of another machine")
+        self._require_disks_below(found)
         return found
+
+    def _require_disks_below(self, chain: t.Sequence[Manifest]) -> None:
+        """Raise InputError for a disk that is built on what is no disk of this chain, and is in no manifest of it."""
+        known = {(one.id, disk.file) for one in chain for disk in one.disks}
+        for manifest in chain:
+            for disk in manifest.disks:
+                for backing in disk.backings:
+                    if backing is not None and (backing, disk.file) not in known:
+                        raise InputError(
+                            f"disk {disk.target} of backup {manifest.id} in {self.path} is built on {disk.file} of "
+                            f"{backing}, which that one does not have, or which {manifest.id} is not built on"
+                        )
 
 
 def require_destination(path: str, where: str, *, mounted: bool = False) -> None:
@@ -145,7 +169,9 @@ def list_backups(destination: str, machine: str, owner: int | None = None) -> Ba
             try:
                 found.by_id[name] = load_manifest(path, name, owner)
             except VirtError as exc:
-                found.broken[name] = exc
+                # Whoever lists them without the lock sees them go.
+                if os.path.lexists(f"{path}/{name}"):
+                    found.broken[name] = exc
     # In there is what the end of a merge needs; and of one that cannot be read nobody knows whether there is one.
     needed = {merge_folder(name) for name in (*(one.id for one in found.merging), *found.broken)}
     found.unfinished = [name for name in found.unfinished if name not in needed]
@@ -264,10 +290,11 @@ def complete(path: str, partial: str, manifest: Manifest) -> None:
     sync_folder(path)
 
 
-def remove(path: str, name: str) -> None:
+def remove(path: str, name: str, files: t.Container[str] | None = None) -> None:
     """Delete a backup. Killed at any time, it leaves the backup whole, or what is known as unfinished.
 
-    Raises HostError, also for a directory with something in it that no backup has.
+    files: the names of those that it has, None for whatever is there. Raises HostError, also for a directory with
+    something in it that is not of the backup: it is somebody's, and would go as well.
     """
     directory = f"{path}/{name}"
     doomed = directory if name.startswith(_PARTIAL) else f"{path}/{_PARTIAL}{name}"
@@ -275,12 +302,22 @@ def remove(path: str, name: str) -> None:
         foreign = [entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
         if foreign:
             raise HostError(f"{directory} is kept: it has a directory {foreign[0]} in it, which is of no backup")
+        # With a dot begin drafts, the marker, and what NFS keeps of an open file.
+        others = [one for one in os.listdir(directory) if one != MANIFEST and not one.startswith(".")]
+        strange = sorted(one for one in others if files is not None and one not in files)
+        if strange:
+            raise HostError(
+                f"{directory} is kept: it has a file {strange[0]} in it, which is not of the backup",
+                hint="Move it elsewhere, or remove it",
+            )
         if doomed != directory:
-            write_whole(f"{directory}/{MARKER}", b"{}", 0o600)
+            # Where there is no room left nothing can be written, and this is what makes room.
+            if not os.path.lexists(f"{directory}/{MANIFEST}"):
+                write_whole(f"{directory}/{MARKER}", b"{}", 0o600)
             os.rename(directory, doomed)
             sync_folder(path)
-        # The marker last: what is left of it by a kill is known by it.
-        for file in sorted(os.listdir(doomed), key=lambda file: file == MARKER):
+        # What is left of it by a kill is known by these: they go last.
+        for file in sorted(os.listdir(doomed), key=lambda file: file in (MANIFEST, MARKER)):
             os.unlink(f"{doomed}/{file}")
         os.rmdir(doomed)
         sync_folder(path)

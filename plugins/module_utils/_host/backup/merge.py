@@ -116,7 +116,7 @@ def merge_backup(
         raise
     with _system_errors(backups, name):
         _place_manifest(folder, old)
-        return _finish(backups, begun, folder)
+        return _finish(backups, begun, folder, [disk.file for disk in disks if disk.merged is not None])
 
 
 def _new_form(
@@ -163,12 +163,11 @@ def _place_manifest(folder: str, home: str) -> None:
     sync_folder(home)
 
 
-def _finish(backups: Backups, begun: Manifest, folder: str) -> Manifest:
-    """Put the new files in their places, and remove their directory. Raises VirtError, OSError."""
+def _finish(backups: Backups, begun: Manifest, folder: str, files: Sequence[str]) -> Manifest:
+    """Put the new files that are in this directory in their places, and remove it. Raises VirtError, OSError."""
     home = backups.path_of(begun.id)
-    for disk in begun.disks:
-        if disk.merged is not None and os.path.lexists(f"{folder}/{disk.file}"):
-            os.rename(f"{folder}/{disk.file}", f"{home}/{disk.file}")
+    for file in files:
+        os.rename(f"{folder}/{file}", f"{home}/{file}")
     sync_folder(home)
     return _conclude(backups, begun.after_merge(), folder)
 
@@ -201,7 +200,7 @@ def end_merge(backups: Backups, manifest: Manifest, stop: threading.Event) -> Ma
             elif _has(folder, disk, stop):
                 ready.append(disk.file)
         if len(placed) + len(ready) == sum(disk.merged is not None for disk in manifest.disks):
-            return _finish(backups, manifest, folder)
+            return _finish(backups, manifest, folder, ready)
         if placed:
             raise HostError(
                 f"some files of the interrupted merge of backup {manifest.id} in {backups.path} are damaged or gone, "

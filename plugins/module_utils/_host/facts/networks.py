@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     one_of_these,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     is_local,
@@ -28,6 +28,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 _LINKS = "/sys/class/net"
 # 11.0.0, as libvirt counts its versions.
 _VLANS_SINCE = 11_000_000
+# Their guests are plugged straight into the hypervisor's own LAN, by whichever device: what libvirt's page of networks
+# has these modes for is that hosts differ in it. https://libvirt.org/formatnetwork.html#connectivity
+_ON_THE_LAN = ("bridge", "hostdev", "passthrough", "vepa")
 
 
 def observe_networks(conn: VirConnect, errors: list[str] | None = None) -> list[dict[str, t.Any]]:
@@ -99,20 +102,38 @@ def check_bridge_vlan(conn: VirConnect, bridge: str, where: str, *, root: str | 
     text = read_text(os.path.join(root, bridge, "bridge", "vlan_filtering"))
     if text is None:
         return
-    version = _libvirt_version(conn)
-    if version < _VLANS_SINCE:
-        major, minor = version // 1_000_000, version // 1_000 % 1_000
-        raise UnsupportedError(
-            f"libvirt {major}.{minor} cannot put a nic on the bridge {bridge} into a VLAN",
-            where=where,
-            hint="libvirt 11.0 and newer can; or make a bridge for the VLAN, with the uplink {vlan: 10, link: eth0}",
-        )
+    require_bridge_vlans(conn, f"the bridge {bridge}", where)
     if text.strip() == "0":
         raise ConflictError(
             f"the bridge {bridge} does not filter VLANs",
             where=where,
             hint="Set vlan_filtering: true for it, in virt_bridge_bridges of the role virt_bridge",
         )
+
+
+def require_bridge_vlans(conn: VirConnect, plug: str, where: str) -> None:
+    """Raise UnsupportedError when libvirt there is too old for VLANs on a bridge of the kernel's.
+
+    plug: what the nic is plugged into, in words. where: the place of the option.
+    """
+    version = _libvirt_version(conn)
+    if version < _VLANS_SINCE:
+        major, minor = version // 1_000_000, version // 1_000 % 1_000
+        raise UnsupportedError(
+            f"libvirt {major}.{minor} cannot put a nic on {plug} into a VLAN",
+            where=where,
+            hint="libvirt 11.0 and newer can; or make a bridge for the VLAN, with the uplink {vlan: 10, link: eth0}",
+        )
+
+
+def read_network(conn: VirConnect, name: str) -> etree._Element | None:
+    """A network as it runs, one that is off as it is defined; None where there is none of this name."""
+    try:
+        with translate_errors(f"cannot inspect network {name}"):
+            text = conn.networkLookupByName(name).XMLDesc(0)
+    except NotFoundError:
+        return None
+    return read_description(f"network {name}", text)
 
 
 def check_portgroup(conn: VirConnect, network: str, portgroup: str, where: str) -> None:
@@ -127,6 +148,65 @@ def check_portgroup(conn: VirConnect, network: str, portgroup: str, where: str) 
     if portgroup not in names:
         raise NotFoundError(
             f"network {network} has no port group {portgroup!r}", where=where, hint=one_of_these(portgroup, names)
+        )
+
+
+def port_of_network(network: etree._Element, nic: etree._Element) -> dict[str, str]:
+    """What counts for who can talk to the guest: each in words, by what it is.
+
+    network, nic: <network> and the <interface> on it. As libvirt joins the two (networkAllocatePort in its
+    src/network/bridge_driver.c): a VLAN of the nic, else of its port group, else of the network.
+    """
+    group = _group(network, attribute(nic, "source", "portgroup"))
+    vlans = [place.find("vlan") for place in (nic, group, network) if place is not None]
+    vlan = next((found for found in vlans if found is not None and len(found)), None)
+    isolated = "yes" in [attribute(place, "port", "isolated") for place in (nic, network)]
+    forward = network.find("forward")
+    mode = "isolated" if forward is None else forward.get("mode", "nat")
+    return {
+        "mode": "on the LAN of the hypervisor" if mode in _ON_THE_LAN else f"of mode {mode}",
+        "vlan": _vlan_words(vlan),
+        "isolated": "isolated from the others" if isolated else "not isolated from the others",
+    }
+
+
+def _group(network: etree._Element, name: str | None) -> etree._Element | None:
+    """The port group of a nic; of one that names none, the default one (virPortGroupFindByName)."""
+    for group in network.iterfind("portgroup"):
+        if group.get("name") == name if name else group.get("default") == "yes":
+            return group
+    return None
+
+
+def _vlan_words(vlan: etree._Element | None) -> str:
+    if vlan is None:
+        return "no VLAN"
+    tags = sorted(int(tag.get("id", "0")) for tag in vlan.iterfind("tag"))
+    native = [f", {tag.get('id')} without a tag" for tag in vlan.iterfind("tag") if tag.get("nativeMode") == "untagged"]
+    many = len(tags) > 1 or vlan.get("trunk") == "yes"
+    return f"{'trunk of VLANs' if many else 'VLAN'} {', '.join(map(str, tags))}{''.join(native)}"
+
+
+def check_same_network(nic: etree._Element, here: etree._Element, there: etree._Element, where: str) -> None:
+    """Raise ConflictError when the network of this name there would connect the nic to something else than here.
+
+    Networks are told apart by their names alone, and libvirt asks no further when a machine comes: its guest would be
+    in a network that nobody meant.
+
+    here, there: <network> on both hypervisors. Names of bridges and devices may differ: a network is what hides them.
+    where: the place of the machine in the task.
+    """
+    name, group = here.findtext("name"), attribute(nic, "source", "portgroup")
+    have, gets = port_of_network(here, nic), port_of_network(there, nic)
+    for key, words in (("mode", "is"), ("vlan", "has"), ("isolated", "keeps nics")):
+        if have[key] == gets[key]:
+            continue
+        of_group = f" with port group {group}" if group and key == "vlan" else ""
+        raise ConflictError(
+            f"libvirt network {name!r}{of_group} {words} {gets[key]} there, and {have[key]} here",
+            where=where,
+            hint="Make it the same on both (virt_network), or give one of the two another name: "
+            f"virsh net-dumpxml {name} shows what it is",
         )
 
 

@@ -59,12 +59,11 @@ def bring_image(pool: Pool, image: StoredImage, wait_seconds: float = _FILL_SECO
         part, filled_id = f"{volume}{PART}", None
         try:
             with cluster.open(part) as filled:
-                filled_id = filled.id()
+                filled_id = str(filled.id())
                 _fill(pool, part, image)
                 filled.create_snap(SNAPSHOT)
                 filled.protect_snap(SNAPSHOT)
-                _require_same(cluster, part, filled_id)
-                cluster.volumes.rename(cluster.io, part, volume)
+                _give_name(cluster, part, volume, filled_id)
         except BaseException:
             # What went wrong says more than that nothing can be cleared either: the next run does that.
             with contextlib.suppress(cluster.rbd.Error, HostError):
@@ -111,16 +110,33 @@ def _no_image(cluster: Cluster, pool: Pool, image: str) -> VirtError:
 def _require_same(cluster: Cluster, part: str, filled_id: str) -> None:
     """Raise HostError when a volume is not the one that this run fills: a run that stood still for long enough counts
     as killed, and another one has begun anew."""
-    with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(part, read_only=True) as there:
-        if there.id() == filled_id:
-            return
-    raise HostError(f"another run has taken over {part}, as this one stood still", hint="Run this again")
+    if _id_of(cluster, part) != filled_id:
+        raise HostError(f"another run has taken over {part}, as this one stood still", hint="Run this again")
+
+
+def _give_name(cluster: Cluster, part: str, volume: str, filled_id: str) -> None:
+    """Have the volume that this run has filled be the image. Raises HostError as _require_same does.
+
+    A volume is renamed by its name, so that a run may stand still between its look and that as well.
+    """
+    _require_same(cluster, part, filled_id)
+    cluster.volumes.rename(cluster.io, part, volume)
+    if _id_of(cluster, volume) not in (filled_id, None):
+        cluster.volumes.rename(cluster.io, volume, part)
+        _require_same(cluster, part, filled_id)
+
+
+def _id_of(cluster: Cluster, volume: str) -> str | None:
+    """Which volume has this name; None where none has."""
+    with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as there:
+        return str(there.id())
+    return None
 
 
 def _begin(cluster: Cluster, volume: str, size_bytes: int, wait_seconds: float) -> bool:
     """Make the volume that is to be filled; False when the image is there, by now or already."""
     part, end = f"{volume}{PART}", time.monotonic() + wait_seconds
-    alone_since = None
+    left: tuple[str, float] | None = None
     while not cluster.has(volume):
         with contextlib.suppress(cluster.rbd.ImageExists):
             cluster.volumes.create(cluster.io, part, size_bytes)
@@ -129,13 +145,21 @@ def _begin(cluster: Cluster, volume: str, size_bytes: int, wait_seconds: float) 
             # It has got its name between the two looks, and what was made just now is one too many.
             _remove(cluster, part)
             return False
-        alone_since = None if _is_open(cluster, part) else alone_since or time.monotonic()
-        if alone_since is not None and time.monotonic() - alone_since > _ABANDONED_SECONDS:
+        unopened = _unopened_id(cluster, part)
+        if unopened is None:
+            left = None
+        elif left is None or left[0] != unopened:
+            left = (unopened, time.monotonic())
+        if left is not None and time.monotonic() - left[1] > _ABANDONED_SECONDS:
             try:
-                _remove(cluster, part)
+                if _has_clones(cluster, part):
+                    # It was an image, which a killed run was about to delete: it is whole.
+                    _put_back(cluster, part, volume, left[0])
+                else:
+                    _remove(cluster, part, left[0])
             except cluster.rbd.ImageBusy:
                 # Another run was faster.
-                alone_since = None
+                left = None
         elif time.monotonic() > end:
             raise HostError(
                 f"another run is copying image {volume} into the pool, and has not finished within {wait_seconds:g} s",
@@ -146,14 +170,18 @@ def _begin(cluster: Cluster, volume: str, size_bytes: int, wait_seconds: float) 
     return False
 
 
-def _is_open(cluster: Cluster, volume: str) -> bool:
-    """Whether any client has a volume open, this one apart."""
-    try:
-        # To read it, no watch is set.
-        with cluster.open(volume, read_only=True) as looked_at:
-            return bool(list(looked_at.watchers_list()))
-    except cluster.rbd.ImageNotFound:
-        return False
+def _unopened_id(cluster: Cluster, volume: str) -> str | None:
+    """Which volume of this name is there that no client has open, this one apart; None otherwise."""
+    # To read it, no watch is set.
+    with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as looked_at:
+        return None if list(looked_at.watchers_list()) else str(looked_at.id())
+    return None
+
+
+def _has_clones(cluster: Cluster, volume: str) -> bool:
+    with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as looked_at:
+        return bool(list(looked_at.list_children2()))
+    return False
 
 
 def _fill(pool: Pool, volume: str, image: StoredImage) -> None:
@@ -173,6 +201,16 @@ def clones_of(pool: Pool, volumes: t.Iterable[str]) -> dict[str, tuple[str, ...]
             with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as image:
                 found[volume] = tuple(sorted(f"{child['pool']}/{child['image']}" for child in image.list_children2()))
     return found
+
+
+def image_below(pool: Pool, volume: str) -> str | None:
+    """The image that a volume is a clone of; None where it is none, or of something else. Raises HostError."""
+    with open_cluster(pool) as cluster, contextlib.suppress(cluster.rbd.ImageNotFound):
+        with cluster.open(volume, read_only=True) as there:
+            # Of one without a parent: ImageNotFound.
+            _pool, parent, snapshot = there.parent_info()
+        return str(parent) if snapshot == SNAPSHOT and parse_image_volume(parent) is not None else None
+    return None
 
 
 def not_brought(pool: Pool, volumes: t.Iterable[str]) -> frozenset[str]:
@@ -204,11 +242,12 @@ def delete_image(pool: Pool, volume: str) -> None:
     """
     part = f"{volume}{PART}"
     with open_cluster(pool) as cluster:
+        image_id = _id_of(cluster, volume)
         try:
-            if _set_aside(cluster, volume, part):
-                _remove(cluster, part)
+            if image_id is not None and _set_aside(cluster, volume, part):
+                _remove(cluster, part, image_id)
         except (cluster.rbd.ImageBusy, cluster.rbd.ImageHasSnapshots) as exc:
-            _put_back(cluster, part, volume)
+            _put_back(cluster, part, volume, image_id)
             raise ConflictError(f"image {volume} of pool {pool.name} is in use: {exc}") from exc
     refresh_pool(pool.handle, pool.name)
 
@@ -228,7 +267,7 @@ def clear_parts(pool: Pool) -> list[str]:
         cleared = []
         for name in left:
             with contextlib.suppress(cluster.rbd.ImageBusy, cluster.rbd.ImageHasSnapshots):
-                _remove(cluster, name)
+                _remove(cluster, name, left[name])
                 cleared.append(name)
     if cleared:
         refresh_pool(pool.handle, pool.name)
@@ -264,9 +303,12 @@ def _set_aside(cluster: Cluster, volume: str, part: str) -> bool:
     return False
 
 
-def _put_back(cluster: Cluster, part: str, volume: str) -> None:
-    """Have an image that the cluster does not delete be as it was. It refuses before it deletes any of the content."""
-    if cluster.has(volume) or not cluster.has(part):
+def _put_back(cluster: Cluster, part: str, volume: str, image_id: str | None) -> None:
+    """Have an image that the cluster does not delete be as it was. It refuses before it deletes any of the content.
+
+    image_id: which volume it is. What another run has begun to fill meanwhile is none.
+    """
+    if cluster.has(volume) or image_id is None or _id_of(cluster, part) != image_id:
         return
     with cluster.open(part) as image:
         if not _has_snapshot(image):
@@ -276,10 +318,12 @@ def _put_back(cluster: Cluster, part: str, volume: str) -> None:
     cluster.volumes.rename(cluster.io, part, volume)
 
 
-def _remove(cluster: Cluster, volume: str) -> None:
+def _remove(cluster: Cluster, volume: str, volume_id: str | None = None) -> None:
     """Delete a volume with the snapshot that it got here, unless it has clones or other snapshots, or is open; what is
-    not there is passed over."""
+    not there is passed over. volume_id: which one is meant, where another one may have got its name."""
     with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume) as image:
+        if volume_id is not None and str(image.id()) != volume_id:
+            return
         if _has_snapshot(image):
             if image.is_protected_snap(SNAPSHOT):
                 image.unprotect_snap(SNAPSHOT)

@@ -45,11 +45,15 @@ class StoredImage:
 def find_image_in(pool: Pool, name_or_volume: str) -> StoredImage:
     """The stored image of exactly this volume name, or else the only one of this plain name.
 
-    Raises NotFoundError with near names, ConflictError with the volumes when several have the name.
+    A volume name in another format is that of the same image too, as it is in a cluster. Raises NotFoundError with near
+    names, ConflictError with the volumes when several have the name.
     """
     images = stored_names(pool)
     found = [image for image in images if image.volume == name_or_volume]
     found = found or [image for image in images if image.name == name_or_volume]
+    wanted = parse_image_volume(name_or_volume)
+    if wanted is not None and not found:
+        found = [image for image in images if (image.name, image.digest) == (wanted.name, wanted.digest)]
     if len(found) > 1:
         raise ConflictError(
             f"pool {pool.name} has {len(found)} images called {name_or_volume!r}",

@@ -16,10 +16,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresse
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
     disk_source,
     nic_source,
+    nic_type,
     ties_of_domain,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     BUILDING,
+    ImageNote,
     MachineNotes,
     read_notes,
 )
@@ -176,10 +178,14 @@ def _from_notes(notes: MachineNotes) -> dict[str, t.Any]:
         "delay_seconds": notes.delay_seconds,
         "variables": dict(notes.variables),
         # Flat, so a copy will do; asdict() takes many times as long.
-        "image": dict(vars(notes.image)) if notes.image else None,
+        "image": _image_record(notes.image) if notes.image else None,
         "seed": dict(vars(notes.seed)) if notes.seed else None,
         "host_keys": list(notes.host_keys),
     }
+
+
+def _image_record(image: ImageNote) -> dict[str, str]:
+    return {"name": image.name, "volume": image.volume, "pool": image.pool}
 
 
 def _number(text: str | None) -> int | None:
@@ -261,11 +267,10 @@ def _pool_and_volume(disk: etree._Element, source: str | None, pools: KnownPools
 def _nic(nic: etree._Element, notes: MachineNotes | None) -> dict[str, t.Any]:
     mac = (attribute(nic, "mac", "address") or "").lower()
     names = {note.mac.lower(): note.name for note in notes.nics} if notes else {}
-    kind = nic.get("type") or ""
     return {
         "name": names.get(mac),
         "mac": mac or None,
-        "type": _word(kind),
+        "type": _word(nic_type(nic)),
         "source": _word(nic_source(nic)),
         "model": _word(attribute(nic, "model", "type")),
         "target": attribute(nic, "target", "dev"),

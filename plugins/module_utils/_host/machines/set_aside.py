@@ -53,7 +53,7 @@ def read_texts(snapshots: Sequence[KnownSnapshot]) -> list[SetAside]:
 def set_aside(domain: t.Any) -> None:
     """Write a machine's snapshots into its metadata, and have libvirt forget them. What they hold stays in the disks.
 
-    domain: libvirt's handle of a machine that is off.
+    domain: libvirt's handle of a machine that is off, or all of whose snapshots are of disks in a Ceph cluster.
     """
     # A run that was cut off half-way has left some here and some there.
     put_back(domain)

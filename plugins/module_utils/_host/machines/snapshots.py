@@ -19,8 +19,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import OWN_SNAPSHOT
 
-INTERNAL, EXTERNAL = "internal", "external"
+INTERNAL, EXTERNAL, CEPH = "internal", "external", "ceph"
 # The last line of the description of one that this collection has taken.
 MARK = "brine.virt:1"
 # The states of a machine in a snapshot; of the last one, no more than the disks of one that was running were kept.
@@ -33,7 +34,7 @@ _MOST_DIGITS = 100
 class Snapshot:
     """One snapshot.
 
-    created: seconds since the epoch. state: of the machine then. kind: INTERNAL, EXTERNAL, None where nothing was
+    created: seconds since the epoch. state: of the machine then. kind: INTERNAL, EXTERNAL, CEPH, None where nothing was
     kept. memory: whether the memory was kept too. own: this collection has taken it. disks: the targets of what was
     kept, each with the file that an external one writes to since then. memory_file: of an external one.
     domain: the machine's description then, None where the snapshot has none.
@@ -67,8 +68,10 @@ def read_snapshot(root: etree._Element) -> Snapshot:
     places = {disk.get("snapshot") for disk in root.iterfind("disks/disk")}
     memory = attribute(root, "memory", "snapshot") or "no"
     state = root.findtext("state") or ""
-    if EXTERNAL in places or memory == EXTERNAL:
-        kind: str | None = EXTERNAL
+    if _is_in_cluster(root):
+        kind: str | None = CEPH
+    elif EXTERNAL in places or memory == EXTERNAL:
+        kind = EXTERNAL
     elif INTERNAL in places or memory == INTERNAL:
         kind = INTERNAL
     else:
@@ -91,6 +94,14 @@ def read_snapshot(root: etree._Element) -> Snapshot:
         ),
         memory_file=attribute(root, "memory", "file"),
         domain=root.find("domain"),
+    )
+
+
+def _is_in_cluster(root: etree._Element) -> bool:
+    """Whether a ``<domainsnapshot>`` describes what a Ceph cluster keeps; see storage/cluster/record.py."""
+    return any(
+        (attribute(disk, "source/snapshot", "name") or "").startswith(OWN_SNAPSHOT)
+        for disk in root.iterfind("disks/disk[@snapshot='external']")
     )
 
 

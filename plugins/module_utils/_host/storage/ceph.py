@@ -16,9 +16,15 @@ import json
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    UnsupportedError,
+    VirtError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import OWN_SNAPSHOT
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 
 KEY_ID = "key"
@@ -39,8 +45,10 @@ class Cluster:
         self.io = io
         self.volumes = rbd.RBD()
 
-    def open(self, name: str, *, read_only: bool = False) -> t.Any:
-        """An image of the pool, as a context manager."""
+    def open(self, name: str, *, read_only: bool = False, snapshot: str | None = None) -> t.Any:
+        """An image of the pool, as a context manager. snapshot: as it was then, to be read only."""
+        if snapshot is not None:
+            return self.rbd.Image(self.io, name, snapshot=snapshot, read_only=True)
         return self.rbd.Image(self.io, name, read_only=read_only)
 
     def has(self, name: str) -> bool:
@@ -100,6 +108,63 @@ def open_cluster(pool: Pool) -> t.Iterator[Cluster]:
                 io.close()
     finally:
         connection.shutdown()
+
+
+def remove_own_snapshots(pool: Pool, volume: str) -> None:
+    """Delete all snapshots that this collection has taken of a volume which is about to be deleted.
+
+    None where the volume would stay anyway: it is open, or has a snapshot of somebody else's. Raises ConflictError when
+    one has clones; nothing is deleted then.
+    """
+    with open_cluster(pool) as cluster:
+        try:
+            with cluster.open(volume, read_only=True) as image:
+                names, is_open = snapshot_names(image), bool(list(image.watchers_list()))
+        except cluster.rbd.ImageNotFound:
+            return
+        if is_open or not all(name.startswith(OWN_SNAPSHOT) for name in names):
+            return
+        for name in names:
+            require_no_clones_of(cluster, pool, volume, name)
+        for name in names:
+            remove_snapshot(cluster, pool, volume, name)
+
+
+def snapshot_names(image: t.Any) -> set[str]:
+    """The names of all snapshots of an opened image."""
+    return {snapshot["name"] for snapshot in image.list_snaps()}
+
+
+def require_no_clones_of(cluster: Cluster, pool: Pool, volume: str, snapshot: str) -> None:
+    """Raise ConflictError, with their names, when a snapshot has clones; one that is not there has none."""
+    try:
+        with cluster.open(volume, read_only=True, snapshot=snapshot) as image:
+            clones = sorted(f"{child['pool']}/{child['image']}" for child in image.list_children2())
+    except cluster.rbd.ImageNotFound:
+        return
+    if clones:
+        raise ConflictError(
+            f"volume {volume} of pool {pool.name} has clones that are made from snapshot {snapshot}: "
+            f"{', '.join(clones)}",
+            hint=f"Make them independent, or delete them: rbd flatten {clones[0]}",
+        )
+
+
+def remove_snapshot(cluster: Cluster, pool: Pool, volume: str, snapshot: str) -> None:
+    """Delete a snapshot, which may be protected; one that is not there is passed over. ConflictError for one in use."""
+    with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume) as image:
+        if snapshot not in snapshot_names(image):
+            return
+        try:
+            if image.is_protected_snap(snapshot):
+                # Whoever has protected it has no clone of it any more.
+                image.unprotect_snap(snapshot)
+            image.remove_snap(snapshot)
+        except cluster.rbd.ImageBusy as exc:
+            raise ConflictError(
+                f"snapshot {snapshot} of volume {volume} of pool {pool.name} is in use in its Ceph cluster: {exc}",
+                hint="It may have been cloned since this run looked. Run it again",
+            ) from exc
 
 
 @contextlib.contextmanager

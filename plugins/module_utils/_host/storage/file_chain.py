@@ -9,8 +9,10 @@ import errno
 import json
 import os
 import posixpath
+import queue
 import re
 import stat
+import threading
 import typing as t
 from urllib.parse import unquote
 
@@ -35,6 +37,8 @@ _Below = tuple[list[str], t.Optional[str]]
 
 # Nothing there to read: a machine with such a disk cannot be started either.
 _NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENOMEDIUM, errno.ENODEV)
+# A server of files that is gone lets whoever asks for one wait for ever.
+_ANSWER_SECONDS = 30
 # Far more than QEMU opens: each takes file descriptors, and libvirt describes no chain of more than 200.
 _DEEPEST = 1000
 _OTHER_PROTOCOL = re.compile(r"^[A-Za-z0-9+.-]+:")
@@ -61,15 +65,86 @@ def file_id(path: str) -> FileId:
     return found.st_dev, found.st_ino
 
 
+class Watch:
+    """Calls that may never return, such as those for files of a server that is gone.
+
+    Each is made in a thread, which is left behind when it takes too long; then the whole directory gives no answer any
+    more. seconds: how long one call may take.
+    """
+
+    def __init__(self, seconds: float = _ANSWER_SECONDS) -> None:
+        self._seconds = seconds
+        self._silent: set[str] = set()
+        self._jobs: queue.SimpleQueue[t.Any] | None = None
+        self._thread: threading.Thread | None = None
+        self._ended = False
+
+    def call(self, path: str, work: t.Callable[..., t.Any], *arguments: t.Any) -> t.Any:
+        """What work returns or raises. path: the file that it is about. TimeoutError where there is no answer."""
+        if any(path == silent or path.startswith(f"{silent}/") for silent in self._silent):
+            raise self._timeout()
+        if self._ended:
+            return work(*arguments)
+        if self._jobs is None:
+            self._jobs = queue.SimpleQueue()
+            self._thread = threading.Thread(target=_work_off, args=(self._jobs,), daemon=True)
+            self._thread.start()
+        answer: queue.SimpleQueue[tuple[bool, t.Any]] = queue.SimpleQueue()
+        self._jobs.put((work, arguments, answer))
+        try:
+            done, value = answer.get(timeout=self._seconds)
+        except queue.Empty:
+            self.silence(os.path.dirname(path))
+            self._jobs = self._thread = None
+            raise self._timeout() from None
+        if not done:
+            raise value
+        return value
+
+    def silence(self, directory: str) -> None:
+        """From now on, nothing in this directory is asked for. The root would be everything."""
+        if directory.strip("/"):
+            self._silent.add(directory)
+
+    def end(self) -> None:
+        """The thread ends, and later calls are made without one: a process may be forked only without threads."""
+        self._ended = True
+        if self._jobs is not None and self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+            self._jobs = self._thread = None
+
+    def _timeout(self) -> TimeoutError:
+        return TimeoutError(errno.ETIMEDOUT, f"no answer within {self._seconds:g} s")
+
+
+def _work_off(jobs: queue.SimpleQueue[t.Any]) -> None:
+    while True:
+        job = jobs.get()
+        if job is None:
+            return
+        work, arguments, answer = job
+        try:
+            answer.put((True, work(*arguments)))
+        except BaseException as exc:  # whoever waits raises it
+            answer.put((False, exc))
+
+
 class FileChains:
     """What files of this machine need, each looked into once.
 
     reported: what libvirt says of files in formats that are not read here, by the file. identify: file_id, or what
-    does more with each path.
+    does more with each path. watch: what keeps files that never answer from stopping everything.
     """
 
-    def __init__(self, reported: t.Mapping[FileId, str], identify: t.Callable[[str], FileId] = file_id) -> None:
+    def __init__(
+        self,
+        reported: t.Mapping[FileId, str],
+        identify: t.Callable[[str], FileId] = file_id,
+        watch: Watch | None = None,
+    ) -> None:
         self._reported = reported
+        self._watch = watch
         self._identify = identify
         # By the directory as well: a name in a header is relative to the path that the image was opened by.
         self._below: dict[tuple[FileId, str], _Below] = {}
@@ -90,7 +165,7 @@ class FileChains:
             names = [self._reported[identity]] if identity in self._reported else []
             problem = None
             try:
-                names += _names_in(path)
+                names += _names_in(path) if self._watch is None else self._watch.call(path, _names_in, path)
             except OSError as exc:
                 problem = None if exc.errno in _NOTHING_THERE else f"cannot be read ({exc.strerror})"
             self._below[identity, home] = [place for name in names for place in _places_of(name, home)], problem

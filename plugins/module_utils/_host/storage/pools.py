@@ -29,6 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import Watch
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import is_started
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import (
     BLOCK,
@@ -292,10 +293,14 @@ def _read(handle: t.Any, root: etree._Element, local: bool) -> Pool:
 
 
 def _space_source(path: str) -> str:
+    # One whose server is gone is not to stop who asks for another.
+    watch = Watch()
     try:
-        return f"device {os.stat(path).st_dev}"
+        return f"device {watch.call(f'{path}/', os.stat, path).st_dev}"
     except OSError:
         return f"directory {path}"
+    finally:
+        watch.end()
 
 
 def _network_source(root: etree._Element) -> DiskSource | None:

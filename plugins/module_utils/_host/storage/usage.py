@@ -8,6 +8,7 @@ A volume is deleted when it is owned by whom it is deleted for, and used by nobo
 
 from __future__ import annotations
 
+import copy
 import typing as t
 from dataclasses import dataclass
 
@@ -66,6 +67,12 @@ class Usage:
     def __init__(self, conn: VirConnect, *, local: bool | None = None, elsewhere: AskElsewhere | None = None) -> None:
         self._users: VolumeUsers = collect_users(conn, local=local)
         self._elsewhere = elsewhere
+
+    def told(self, elsewhere: AskElsewhere | None) -> Usage:
+        """The same snapshot, with what the others have said."""
+        one = copy.copy(self)
+        one._elsewhere = elsewhere
+        return one
 
     @property
     def collected(self) -> VolumeUsers:

@@ -29,6 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chai
     FileId,
     Problem,
     ReportedChains,
+    Watch,
     file_id,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
@@ -88,6 +89,7 @@ class VolumeUsers:
 
     def __init__(self, local: bool) -> None:
         self._local = local
+        self.watch = Watch()
         self.by_file: dict[FileId, set[VolumeUser]] = {}
         self.by_place: dict[str, set[VolumeUser]] = {}
         self.by_volume: dict[VolumeName, set[VolumeUser]] = {}
@@ -98,7 +100,13 @@ class VolumeUsers:
 
     def identify(self, path: str) -> FileId:
         """The same for all paths that lead to one file, as far as that can be told."""
-        identity = file_id(path) if self._local else posixpath.normpath(path)
+        identity: FileId = posixpath.normpath(path)
+        if self._local:
+            try:
+                identity = self.watch.call(path, file_id, path)
+            except TimeoutError as exc:
+                # Another path may lead to it as well: who uses it cannot be known now.
+                self.note_unknown(f"{posixpath.dirname(path)} cannot be read ({exc.strerror})")
         self.names.setdefault(identity, set()).add(posixpath.basename(path))
         return identity
 
@@ -116,17 +124,20 @@ def collect_users(conn: VirConnect, *, local: bool | None = None) -> VolumeUsers
     """
     with translate_errors("cannot ask libvirt for its host name"):
         collector = _Collector(_reads_files(conn.getURI()) if local is None else local, conn.getHostname())
-    with translate_errors("cannot list the storage pools"):
-        pools = conn.listAllStoragePools(0)
-    for handle in pools:
-        with unless_gone("STORAGE_POOL", "cannot inspect the storage pools"):
-            collector.look_into_pool(handle)
-    with translate_errors("cannot list the machines"):
-        domains = conn.listAllDomains(0)
-    for domain in domains:
-        with unless_gone("DOMAIN", "cannot inspect a machine"):
-            collector.look_at_machine(domain)
-    return collector.users()
+    try:
+        with translate_errors("cannot list the storage pools"):
+            pools = collector.list_pools(conn)
+        for handle in pools:
+            with unless_gone("STORAGE_POOL", "cannot inspect the storage pools"):
+                collector.look_into_pool(handle)
+        with translate_errors("cannot list the machines"):
+            domains = conn.listAllDomains(0)
+        for domain in domains:
+            with unless_gone("DOMAIN", "cannot inspect a machine"):
+                collector.look_at_machine(domain)
+        return collector.users()
+    finally:
+        collector.watch.end()
 
 
 def _reads_files(uri: str) -> bool:
@@ -184,12 +195,25 @@ def descriptions_of(domain: t.Any) -> t.Iterator[tuple[str, str | None]]:
 class _Collector:
     def __init__(self, local: bool, host: str) -> None:
         self._users = VolumeUsers(local)
+        self.watch = self._users.watch
         self._local = local
         self._host = host
         self._references: list[tuple[VolumeUser, Reference]] = []
         # Of all volumes of pools: where they are, and what libvirt says that each is backed by.
         self._paths = self._users.paths
         self._reported: dict[FileId, str] = {}
+
+    def list_pools(self, conn: VirConnect) -> list[t.Any]:
+        """libvirt's pools. HostError where it does not answer: it waits for whoever looks into one, which may be
+        for ever."""
+        try:
+            return list(self.watch.call("", conn.listAllStoragePools, 0))
+        except TimeoutError as exc:
+            raise HostError(
+                f"libvirt does not list the storage pools: {exc.strerror}",
+                hint="One of them may wait for a server that is gone. findmnt -t nfs,nfs4,ceph shows the mounts; "
+                "libvirt goes on when that one answers, or after umount --force",
+            ) from exc
 
     def look_into_pool(self, handle: t.Any) -> None:
         """All volumes of a pool."""
@@ -213,14 +237,27 @@ class _Collector:
             except VirtError as exc:
                 self._users.note_unknown(exc.what)
                 return
-        for volume in handle.listAllVolumes(0):
+        place = root.findtext("target/path", "")
+        try:
+            # First: libvirt looks into each file that it is asked for, and would wait as well.
+            if listed_here:
+                self._list_directory(name, place)
+            self._look_at_volumes(handle, name, place, listed_here)
+            if listed_here:
+                self._list_directory(name, place)
+        except TimeoutError as exc:
+            self.watch.silence(place)
+            self._users.note_unknown(f"storage pool {name} does not answer: {place}: {exc.strerror}")
+
+    def _look_at_volumes(self, handle: t.Any, name: str, place: str, listed_here: bool) -> None:
+        ask = self.watch.call if listed_here else _at_once
+        for volume in ask(f"{place}/", handle.listAllVolumes, 0):
             with unless_gone("STORAGE_VOL", f"cannot inspect a volume of pool {name}"):
                 path = self._paths[name, volume.name()] = volume.path()
-                backing = self._ask_what_is_below(volume, f"volume {name}/{volume.name()}", listed_here)
+                words = f"volume {name}/{volume.name()}"
+                backing = ask(path, self._ask_what_is_below, volume, words, listed_here)
                 if backing:
                     self._reported[self._users.identify(path)] = backing
-        if listed_here:
-            self._list_directory(name, root.findtext("target/path", ""))
 
     def _ask_what_is_below(self, volume: t.Any, words: str, readable: bool) -> str | None:
         """libvirt's word for it. readable: its header is read as well, so that a broken one need not be known here."""
@@ -238,9 +275,12 @@ class _Collector:
             return None
 
     def _list_directory(self, pool: str, path: str) -> None:
-        """Files that libvirt has not seen yet. A refresh would have to wait for every job in the pool."""
+        """Files that libvirt has not seen yet. A refresh would have to wait for every job in the pool. TimeoutError
+        where the directory does not answer."""
         try:
-            names = os.listdir(path)
+            names = self.watch.call(f"{path}/", os.listdir, path)
+        except TimeoutError:
+            raise
         except FileNotFoundError:
             return
         except OSError as exc:
@@ -281,7 +321,9 @@ class _Collector:
         identify = self._users.identify
         files = {identify(path) for path in self._paths.values()}
         chains: FileChains | ReportedChains = (
-            FileChains(self._reported, identify) if self._local else ReportedChains(self._reported, files, identify)
+            FileChains(self._reported, identify, self.watch)
+            if self._local
+            else ReportedChains(self._reported, files, identify)
         )
         opaque = self._guests_own()
         for volume, volume_path in self._paths.items():
@@ -328,6 +370,11 @@ class _Collector:
             self._users.by_file.setdefault(file, set()).add(user)
         for path, words in problems:
             self._users.note_unknown(f"{path} of {user.words} {words}", user.machine)
+
+
+def _at_once(_path: str, work: t.Callable[..., t.Any], *arguments: t.Any) -> t.Any:
+    """As Watch.call, for what is not on this machine."""
+    return work(*arguments)
 
 
 def _ask(call: t.Callable[..., t.Any], *arguments: t.Any) -> tuple[t.Any, bool]:

@@ -6,8 +6,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import os
+import struct
 import typing as t
 
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
@@ -24,6 +29,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source 
 _MOST_BYTES = 2 * 1024 * 1024
 # What goes into one message of libvirt's protocol.
 _CHUNK_BYTES = 256 * 1024
+# Linux fills a range with zeros, and tells a device that can do it itself (linux/fs.h). Offset and length are whole
+# blocks of the device, which has 4096 bytes at most.
+_BLKZEROOUT = 0x127F
+_BLOCK_BYTES = 4096
+# A run that is ended waits no longer than for one of these.
+_ZEROED_AT_ONCE = 256 * 1024 * 1024
+_ZEROS = bytes(1024 * 1024)
 
 
 def read_volume(pool: Pool, volume: Volume) -> Read | None:
@@ -110,3 +122,81 @@ def mark_qcow2(volume: t.Any, conn: VirConnect, mark: str) -> bool:
     with translate_errors(f"cannot mark volume {volume.name()}"):
         write_start(volume, conn, head)
     return True
+
+
+def zero_logical(pool: Pool, volume: t.Any, start: int) -> None:
+    """Fill a logical volume with zeros, from this byte to its end; nothing for volumes of other pools.
+
+    LVM gives a new volume, and the new part of a larger one, the extents of volumes that were deleted, with what their
+    machines have written (lvcreate(8) zeroes 4 KiB), and libvirt changes nothing about it. volume: libvirt's handle.
+    """
+    if pool.type != "logical":
+        return
+    what = f"cannot wipe volume {volume.name()} of pool {pool.name}"
+    if pool.local:
+        try:
+            zero_device(volume.path(), start)
+            return
+        except OSError as exc:
+            # libvirt may, where this user may not.
+            if exc.errno not in (errno.EACCES, errno.EPERM):
+                raise HostError(f"{what}: {exc.strerror}", hint="It may have what a deleted volume had") from exc
+    try:
+        if start == 0:
+            volume.wipe(0)
+            return
+        # It wipes whole volumes alone.
+        end = int(volume.info()[1])
+        if start < end:
+            _send_zeros(volume, start, end)
+    except libvirt.libvirtError as exc:
+        # A driver without it has no content either (libvirt's test driver).
+        if exc.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
+            raise translate_error(exc, what) from exc
+
+
+def device_bytes(path: str) -> int | None:
+    """The size of a device now; None where this user cannot read it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.lseek(descriptor, 0, os.SEEK_END)
+    finally:
+        os.close(descriptor)
+
+
+def zero_device(path: str, start: int) -> None:
+    """Fill a device, or a file, with zeros from this byte to its end, and have it on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        end = os.lseek(descriptor, 0, os.SEEK_END)
+        while start < end:
+            # Up to a whole block first.
+            until = min(end, start + (-start % _BLOCK_BYTES or _ZEROED_AT_ONCE))
+            if start % _BLOCK_BYTES or not _zeroed_by_kernel(descriptor, start, until - start):
+                while start < until:
+                    start += os.pwrite(descriptor, _ZEROS[: until - start], start)
+            start = until
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _zeroed_by_kernel(descriptor: int, start: int, length: int) -> bool:
+    try:
+        fcntl.ioctl(descriptor, _BLKZEROOUT, struct.pack("=QQ", start, length))
+    except OSError as exc:
+        if exc.errno in (errno.ENOTTY, errno.EINVAL, errno.EOPNOTSUPP):
+            return False
+        raise
+    return True
+
+
+def _send_zeros(volume: t.Any, start: int, end: int) -> None:
+    stream = volume.connect().newStream(0)
+    volume.upload(stream, start, end - start, 0)
+    while start < end:
+        start += stream.send(_ZEROS[: min(_CHUNK_BYTES, end - start)])
+    stream.finish()

@@ -29,16 +29,24 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     translate_error,
     translate_errors,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import open_cluster
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import (
+    has_bindings,
+    open_cluster,
+    remove_own_snapshots,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import (
+    device_bytes,
+    write_start,
+    zero_logical,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, FILE
 
 # A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
 _DELETE_WAIT_SECONDS = 60
@@ -71,13 +79,18 @@ def space_request(pool: Pool, *, size_bytes: int, copied_bytes: int = 0) -> Spac
     return SpaceRequest(pool.name, pool.space_source, pool.available_bytes, needed_bytes)
 
 
-def create_empty(pool: Pool, name: str, *, size_bytes: int, image_format: str, mark: str = "") -> None:
+def create_empty(
+    pool: Pool, name: str, *, size_bytes: int, image_format: str, mark: str = "", wipe: bool = True
+) -> None:
     """A new volume with nothing in it, sparse where the pool can. UnsupportedError for a format that it cannot have.
 
-    mark: what tells it from others, see proof.py.
+    mark: what tells it from others, see proof.py. wipe: False where all of size_bytes is written before anybody reads
+    it, or need not be secret: see zero_logical.
     """
     pool.require_format(image_format)
-    make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
+    made = make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
+    # What is rounded up is a guest's to read as well.
+    zero_logical(pool, made, 0 if wipe else size_bytes)
 
 
 def create_overlay(
@@ -194,6 +207,7 @@ def create_filled(pool: Pool, name: str, content: bytes, conn: VirConnect, mark:
     pool.require_format("raw")
     size_bytes = -(-len(content) // MIB) * MIB
     volume = make_volume(pool, name, new_volume_element(pool, name, size_bytes, "raw"), mark=mark)
+    zero_logical(pool, volume, 0)
     _upload(pool, volume, content, conn, f"cannot write volume {name} of pool {pool.name}")
 
 
@@ -224,7 +238,12 @@ def _upload(pool: Pool, volume: t.Any, content: bytes, conn: VirConnect, what: s
 
 
 def delete_volume(pool: Pool, name: str) -> bool:
-    """Delete a volume; False when it is not there (any more). Waits for one that the daemon is still making."""
+    """Delete a volume; False when it is not there (any more). Waits for one that the daemon is still making.
+
+    In a Ceph cluster, with the snapshots that this collection has taken of it; ConflictError when they have clones.
+    """
+    if pool.clones_images and has_bindings():
+        remove_own_snapshots(pool, name)
     deadline = time.monotonic() + _DELETE_WAIT_SECONDS
     while True:
         try:
@@ -260,7 +279,14 @@ def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str) ->
     what = f"cannot grow volume {name} of pool {pool.name}"
     with full_pool_named(pool, what, size_bytes - volume.capacity_bytes):
         if pool.type == "logical" and pool.local:
+            # libvirt has the size of its last refresh, and somebody may have grown the volume by hand since then.
+            had_bytes = device_bytes(volume.path)
             _extend_logical(pool, volume.path, size_bytes)
+            with translate_errors(what):
+                handle = pool.handle.storageVolLookupByName(name)
+            # Before a machine is told of it. A thin volume reads as zeros there, and to write them would fill its pool.
+            if had_bytes is not None and not _is_thin(volume.path):
+                zero_logical(pool, handle, had_bytes)
         elif image_format != "raw" or not _extend_file(pool, volume, size_bytes, what):
             _resize(pool, volume, size_bytes, what)
     return True
@@ -283,6 +309,24 @@ def grow_running_disk(
                 hint="A smaller disk would lose the data at its end",
             )
         handle.blockResize(target, size_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+
+
+def lacks_growth(handle: t.Any, target: str, pool: Pool, size_bytes: int) -> int | None:
+    """The size in bytes that a running machine has a disk in, where its device is larger already; None where it knows.
+
+    A device grows first, and a run that is killed then leaves QEMU with the old size. Files, and volumes of a cluster,
+    are grown by QEMU itself, which knows. size_bytes: what the disk is to have.
+    """
+    if pool.source_type != BLOCK:
+        return None
+    try:
+        have_bytes = int(handle.blockInfo(target)[0])
+    except libvirt.libvirtError as exc:
+        # Stopped meanwhile: the next start reads it; or a driver that cannot tell, nor grow anything.
+        if exc.get_error_code() in (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_SUPPORT):
+            return None
+        raise translate_error(exc, f"cannot read the size of disk {target}") from exc
+    return have_bytes if have_bytes < size_bytes else None
 
 
 def _extend_file(pool: Pool, volume: Volume, size_bytes: int, what: str) -> bool:
@@ -323,6 +367,15 @@ def _resize(pool: Pool, volume: Volume, size_bytes: int, what: str) -> None:
             raise error from exc
         hint = _OTHER_WAYS_TO_GROW.get(pool.type, "").format(size=size_bytes, path=volume.path, pool=pool.name)
         raise UnsupportedError(error.what, hint=hint or None) from exc
+
+
+def _is_thin(path: str) -> bool:
+    """Whether a logical volume is a thin one, or LVM does not say that it is not."""
+    try:
+        answer = run_program(["lvs", "--noheadings", "--options", "segtype", path], timeout_seconds=_LVM_SECONDS)
+    except (FileNotFoundError, TimeoutError):
+        return True
+    return answer.status != 0 or "thin" in answer.text.split()
 
 
 def _extend_logical(pool: Pool, path: str, size_bytes: int) -> None:

@@ -10,6 +10,7 @@ refused, unless the task trusts it.
 from __future__ import annotations
 
 import copy
+import itertools
 import posixpath
 import secrets
 import typing as t
@@ -35,7 +36,10 @@ _FINE_FOLDERS = ("/usr/share/", "/var/log/libvirt/")
 _WRITTEN_TAGS, _LOGS = ("source", "log"), "/var/log/libvirt/"
 _FINE_PATHS = ("/dev/urandom", "/dev/random", "/dev/hwrng")
 # libvirt and QEMU take what is no absolute path from / on, and a program by its name alone.
-_PATH_ATTRIBUTES = ("path", "file", "socket", "tap", "vhost", "evdev", "rendernode", "template")
+_PATH_ATTRIBUTES = (
+    *("path", "file", "socket", "tap", "vhost", "evdev", "rendernode", "template"),
+    *("logFile", "serverName"),
+)
 _PATH_TAGS = ("kernel", "initrd", "dtb", "shim", "loader", "table", "path", "database")
 # Written here, or no path of a file.
 _NOT_LOOKED_AT = ("metadata", "disk", "resource", "title", "description", "name")
@@ -62,7 +66,7 @@ class RestoredDomain:
 def require_harmless(domain: etree._Element, where: str) -> None:
     """Raise InputError for the definition of a restored machine with something in it that leads to the hypervisor's own
     files or devices, or passes arguments to QEMU. where: the file that it was in."""
-    found = next(_harmful(domain), None)
+    found = next(itertools.chain(_harmful(domain), _namespaces(domain)), None)
     if found is not None:
         raise InputError(
             f"the definition in {where} {found}, which could be anything on this hypervisor",
@@ -79,16 +83,36 @@ def _harmful(element: etree._Element) -> t.Iterator[str]:
         yield f"has a <{tag}>"
     if tag in _NOT_LOOKED_AT:
         return
+    if tag == "graphics" and element.get("address") is not None:
+        yield "has <graphics> on a D-Bus of the hypervisor"
     if tag == "interface" and element.get("type") == "hostdev":
         yield "has an <interface> of type hostdev"
     if tag == "input" and element.find("source") is not None:
         yield "has an <input> of the hypervisor's own devices"
     named = [(name in _PATH_ATTRIBUTES, str(text)) for name, text in element.attrib.items()]
-    for is_path, text in (*named, (tag in _PATH_TAGS, (element.text or "").strip())):
+    for is_path, text in (*named, (tag in _PATH_TAGS, _text(element))):
         if text and (is_path or text.startswith("/")) and not _is_fine(text, written=tag in _WRITTEN_TAGS):
             yield f"names {text:.200} in <{tag}>"
     for child in element:
         yield from _harmful(child)
+
+
+def _text(element: etree._Element) -> str:
+    """The text of an element as libvirt has it: all of it, with comments and whatever else between the pieces."""
+    pieces: t.Any = element.xpath("string()" if element.tag in _PATH_TAGS else "text()")
+    return "".join(pieces).strip()
+
+
+def _namespaces(element: etree._Element) -> t.Iterator[str]:
+    """For libvirt, which writes none where it reads, ``x:type`` is the type (xmlGetProp) and ``x:source`` may be the
+    source (virXMLNodeNameEqual). For all that looks at a definition here they are something else."""
+    if element.tag == "metadata":
+        return
+    for name in (str(element.tag), *map(str, element.attrib)):
+        if name.startswith("{"):
+            yield f"has {name:.200} in it"
+    for child in element:
+        yield from _namespaces(child)
 
 
 def _is_fine(path: str, *, written: bool) -> bool:
@@ -128,9 +152,7 @@ def restored_domain(
     for emulator in root.findall("devices/emulator"):
         _remove(emulator)
     for nvram in root.findall("os/nvram"):
-        nvram.text = None
-        for source in nvram.findall("source"):
-            nvram.remove(source)
+        _clear(nvram)
         if "type" in nvram.attrib:
             del nvram.attrib["type"]
         if not nvram.attrib:
@@ -206,8 +228,8 @@ def _move_disks(root: etree._Element, disks: Mapping[str, NewDisk], result: Rest
 def _place(element: etree._Element, new: NewDisk) -> None:
     source = element.find("source")
     startup = source.get("startupPolicy") if source is not None else None
-    for auth in element.findall("auth"):
-        element.remove(auth)
+    # Also one that names the right file already: there may be more in it.
+    _remove_sources(element)
     new.source.write(element)
     if startup is not None:
         made = element.find("source")
@@ -220,17 +242,29 @@ def _place(element: etree._Element, new: NewDisk) -> None:
 
 
 def _empty(element: etree._Element) -> None:
+    _remove_sources(element)
+    element.set("type", "file")
+
+
+def _remove_sources(element: etree._Element) -> None:
     for tag in ("source", "auth"):
         for child in element.findall(tag):
             element.remove(child)
-    element.set("type", "file")
 
 
 def _set_text(root: etree._Element, tag: str, text: str) -> None:
     element = root.find(tag)
     if element is None:
         element = etree.SubElement(root, tag)
+    _clear(element)
     element.text = text
+
+
+def _clear(element: etree._Element) -> None:
+    """Take out the text, also that which a comment or an element stands before, and all elements."""
+    for child in list(element):
+        element.remove(child)
+    element.text = None
 
 
 def _remove(element: etree._Element) -> None:

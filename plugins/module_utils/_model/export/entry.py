@@ -97,7 +97,7 @@ def export_machine(domain: etree._Element, notes: MachineNotes | None, facts: Ma
     firmware = _firmware(domain)
     base = _make(read_machine({**core, **firmware}), (), facts.platform)
     disks, nics = export_disks(domain, remembered, facts.origins), export_nics(domain, remembered, name)
-    missing = [*_rounded(domain), *disks.not_exported, *nics.not_exported]
+    missing = [*_rounded(domain), *disks.not_exported, *nics.not_exported, *_lost_image(remembered, disks)]
     if _has_other_orders(domain, remembered, disks, nics):
         drop_boot_order(disks.entries, nics.entries)
         missing.append("boot_order: devices that are not in the entry have a place in it")
@@ -150,6 +150,12 @@ def _rounded(domain: etree._Element) -> t.Iterator[str]:
         kib = None if element is None else size_kib_in_xml(element.text or "", element.get("unit"))
         if kib is not None and kib % KIB:
             yield f"memory: {kib} KiB, which is rounded up to {-(-kib // KIB)} MiB"
+
+
+def _lost_image(notes: MachineNotes, disks: Devices) -> t.Iterator[str]:
+    """The image that a disk was copied from, where it is not known which one: somebody may have detached it."""
+    if notes.image is not None and not notes.image.disk and not any("image" in entry for entry in disks.entries):
+        yield f"image: {notes.image.volume}, as it is not known which disk was created from it"
 
 
 def _other_targets(machine: Machine, notes: MachineNotes) -> list[str]:

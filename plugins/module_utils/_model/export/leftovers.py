@@ -8,6 +8,7 @@ Nothing is passed over but what is named here: what libvirt fills in by itself, 
 
 from __future__ import annotations
 
+import posixpath
 import typing as t
 from collections.abc import Iterator
 
@@ -55,6 +56,8 @@ _NAMED = ("disk", "interface", "feature", "timer")
 _OURS = "{urn:brine:virt:"
 _BRIDGES = ("pcie-root", "pcie-root-port", "pci-root", "pci-bridge", "pcie-to-pci-bridge", "dmi-to-pci-bridge")
 _CONTROLLERS = ("ide", "sata", "fdc", "virtio-serial", "ccid")
+# Where libvirt puts the variables of a machine with UEFI (qemuDomainNVRAMPathFormat).
+_NVRAM_PLACE = "/qemu/nvram"
 _EMULATORS = ("/usr/bin/qemu-system-", "/usr/libexec/qemu-kvm", "/usr/bin/qemu-kvm", "/usr/bin/kvm")
 
 
@@ -149,12 +152,27 @@ def _is_passed(element: etree._Element, path: str, parent: etree._Element, passe
     if home == "metadata":
         return str(element.tag).startswith(_OURS)
     if home == "os":
-        return tag in ("loader", "nvram") and parent.get("firmware") == "efi"
+        return parent.get("firmware") == "efi" and _is_usual_firmware(element, tag)
     if path == "resource":
         return element.findtext("partition") in (None, "/machine") and len(element) <= 1
     if tag in ("disk", "interface") and home == "devices":
         return _key(element) in passed
     return home == "devices" and (_is_filled_in(element, tag) or _is_mirror(element, tag, parent))
+
+
+def _is_usual_firmware(element: etree._Element, tag: str) -> bool:
+    """Whether it is what libvirt chooses for firmware efi: its own image, and variables in the place that it has for
+    them.
+
+    A loader that libvirt has chosen and one that somebody has named look alike, but for one without variables.
+    """
+    if tag == "nvram":
+        source = element.find("source")
+        path = (element.text or "").strip() if source is None else source.get("file")
+        if source is None and not path:
+            return True
+        return posixpath.dirname(path or "").endswith(_NVRAM_PLACE)
+    return tag == "loader" and element.get("stateless") != "yes" and element.get("type") in (None, "pflash")
 
 
 def _is_filled_in(element: etree._Element, tag: str) -> bool:

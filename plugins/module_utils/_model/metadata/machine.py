@@ -38,11 +38,15 @@ _ANSIBLE_TYPE = "__ansible_"
 
 @dataclass(frozen=True)
 class ImageNote:
-    """The stored image that the machine's first disk was made from."""
+    """The stored image that a disk of the machine was made from, the first one that was made from any.
+
+    disk: our name of that disk; empty in notes of versions that did not write it, where nearly always it was the first.
+    """
 
     name: str
     volume: str
     pool: str
+    disk: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,10 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
     if notes.claimed:
         root.set("claimed", "yes")
     if notes.image:
-        etree.SubElement(root, _tag("image"), name=notes.image.name, volume=notes.image.volume, pool=notes.image.pool)
+        image = notes.image
+        element = etree.SubElement(root, _tag("image"), name=image.name, volume=image.volume, pool=image.pool)
+        if image.disk:
+            element.set("disk", image.disk)
     for volume in notes.volumes:
         element = etree.SubElement(root, _tag("volume"), pool=volume.pool, name=volume.name, role=volume.role)
         if volume.building:
@@ -219,7 +226,7 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
         claimed=root.get("claimed") == "yes",
         image=None
         if image is None
-        else ImageNote(image.get("name", ""), image.get("volume", ""), image.get("pool", "")),
+        else ImageNote(image.get("name", ""), image.get("volume", ""), image.get("pool", ""), image.get("disk", "")),
         volumes=tuple(
             VolumeNote(
                 v.get("pool", ""),

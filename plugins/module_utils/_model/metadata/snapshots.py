@@ -1,10 +1,14 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The snapshots of a machine that is being moved while it is off: an element of its own namespace in its metadata.
+"""What the metadata of a machine say of its snapshots for a while, in two elements of their own namespaces.
 
 libvirt moves no machine that has snapshots. So they are set aside here, which travels with the machine, and defined
-again where it arrives. What the snapshots hold stays in the disks' files all the while.
+again where it arrives. What the snapshots hold stays in the disks' files, or in their Ceph cluster, all the while.
+
+The other element says that one in a Ceph cluster is being taken or reverted. While it is taken, the running machine may
+be paused and its file systems may be frozen; the note is in its running description only, and goes when it stops. While
+it is reverted, some disks may be those of the snapshot and others not yet; the note is in the permanent description.
 """
 
 from __future__ import annotations
@@ -17,6 +21,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 
 NAMESPACE = "urn:brine:virt:snapshots:1"
 PREFIX = "brinesnapshots"
+WORK_NAMESPACE = "urn:brine:virt:snapshotting:1"
+WORK_PREFIX = "brinesnapshotting"
+_TAKE, _REVERT = "take", "revert"
 
 
 @dataclass(frozen=True)
@@ -47,4 +54,47 @@ def read_set_aside(domain: etree._Element) -> tuple[SetAside, ...]:
     return tuple(
         SetAside(one.get("name", ""), one.text or "", one.get("current") == "yes")
         for one in root.iterfind(f"{{{NAMESPACE}}}snapshot")
+    )
+
+
+@dataclass(frozen=True)
+class SnapshotWork:
+    """snapshot: its name. reverting: whether the machine is reverted to it; otherwise it is taken, and frozen and
+    paused say what was to be done to the machine for that."""
+
+    snapshot: str
+    reverting: bool = False
+    frozen: bool = False
+    paused: bool = False
+
+
+def work_to_element(work: SnapshotWork) -> etree._Element:
+    """The element as it stands in the ``<metadata>`` of a domain."""
+    root = etree.Element(f"{{{WORK_NAMESPACE}}}snapshotting", nsmap={WORK_PREFIX: WORK_NAMESPACE})
+    _fill(root, work)
+    return root
+
+
+def work_to_bare_xml(work: SnapshotWork) -> str:
+    """The element as virDomainSetMetadata wants it, without the namespace; see metadata.notes_to_bare_xml."""
+    root = etree.Element("snapshotting")
+    _fill(root, work)
+    return etree.tostring(root, encoding="unicode")
+
+
+def _fill(root: etree._Element, work: SnapshotWork) -> None:
+    root.set("snapshot", work.snapshot)
+    root.set("work", _REVERT if work.reverting else _TAKE)
+    for name, value in (("frozen", work.frozen), ("paused", work.paused)):
+        if value:
+            root.set(name, "yes")
+
+
+def read_work(domain: etree._Element) -> SnapshotWork | None:
+    """The one in a parsed ``<domain>`` element; None for most machines."""
+    root: t.Any = domain.find(f"metadata/{{{WORK_NAMESPACE}}}snapshotting")
+    if root is None:
+        return None
+    return SnapshotWork(
+        root.get("snapshot", ""), root.get("work") == _REVERT, root.get("frozen") == "yes", root.get("paused") == "yes"
     )

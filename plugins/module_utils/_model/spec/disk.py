@@ -47,7 +47,8 @@ class Backing:
 class Disk:
     """One disk.
 
-    size_mib None: as large as its image. format and clone None: what the pool does best. source: an existing volume of
+    size_mib None: as large as its image. format and clone None: what the pool does best. wipe: whether
+    a new volume is rid of what volumes that were deleted have left where it lies. source: an existing volume of
     the pool, a path or an address, which is used as it is. present False: it is to be taken out of the machine.
     options: what stands in the XML as it was written, by the fields of DISK_OPTIONS. given: where all this comes from.
     """
@@ -59,6 +60,7 @@ class Disk:
     pool: str = DEFAULT_POOL
     image: str | None = None
     clone: str | None = None
+    wipe: bool = True
     device: str = "disk"
     source: str | None = None
     backing: Backing | None = None
@@ -133,6 +135,7 @@ DISK_RULES: dict[str, validators.Rule] = {
     "pool": pool_name,
     "image": validators.text,
     "clone": validators.choice("overlay", "copy"),
+    "wipe": validators.yes_or_no,
     "backing": _backing,
     "source": validators.text,
     "device": validators.choice(*DEFAULT_MODELS),

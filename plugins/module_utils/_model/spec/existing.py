@@ -13,7 +13,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, nic_source
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, nic_source, nic_type
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values, read_table
@@ -84,7 +84,7 @@ def _disk(element: etree._Element) -> Values:
 def _nic(element: etree._Element) -> Values:
     return _named(
         {
-            "type": element.get("type"),
+            "type": nic_type(element) or None,
             "source": nic_source(element),
             "model": attribute(element, "model", "type"),
             "mac": attribute(element, "mac", "address"),

@@ -21,10 +21,15 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup import dir
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups, locked
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.job import end_job_of_killed_run
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import end_merge
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_backup, verify_chain
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import (
+    OnBytes,
+    verify_backup,
+    verify_chain,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.make import BackupMaker
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
@@ -49,7 +54,7 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
         result = BackupResult(name)
         with own_error(result):
             plan = result.plan = plan_backup(conn, name, options)
-            require_room(plan, options)
+            require_room(plan, options, plan.backups.unfinished_bytes)
             result.backups = plan.backups
             result.actions = [
                 *(end_words(left.id, name) for left in plan.backups.merging),
@@ -179,19 +184,41 @@ def _verify(result: BackupResult, options: BackupOptions, stop: threading.Event,
 
     bad: set[str] = set()
     # The oldest first: what is built on a bad one is bad as well.
-    for manifest in reversed(backups.newest_first()):
+    for name in sorted(backups.by_id):
+        manifest, problem = _read_back(result, options, name, stop, read)
+        if manifest is not None and not problem and manifest.parent in bad:
+            problem = f"backup {name} is built on {manifest.parent}, which is damaged"
+        if problem:
+            bad.add(name)
+            problems.append(problem)
+        elif manifest is not None:
+            result.verified.append(name)
+    if problems:
+        raise VirtError("; ".join(problems))
+
+
+def _read_back(
+    result: BackupResult, options: BackupOptions, name: str, stop: threading.Event, read: OnBytes
+) -> tuple[Manifest | None, str]:
+    """One backup: what it is, None where it has gone meanwhile; and what is wrong with it, empty where nothing is.
+
+    Nobody is kept from making, merging and removing backups for as long as it takes to read all: where something is
+    wrong, and they have changed meanwhile, it is read again.
+    """
+    backups = result.backups or _there(result, options)
+    while True:
+        manifest = backups.by_id.get(name)
+        if manifest is None:
+            return None, str(backups.broken.get(name, ""))
         try:
-            backups.chain(manifest.id)
+            backups.chain(name)
             verify_backup(backups, manifest, stop, read)
-            if manifest.parent in bad:
-                problems.append(f"backup {manifest.id} is built on {manifest.parent}, which is damaged")
-                bad.add(manifest.id)
-            else:
-                result.verified.append(manifest.id)
+            return manifest, ""
         except VirtError as exc:
             if stop.is_set():
                 raise
-            bad.add(manifest.id)
-            problems.append(str(exc))
-    if problems:
-        raise VirtError("; ".join(problems))
+            problem = str(exc)
+        before = backups
+        backups = result.backups = list_backups(options.destination, result.name, options.owner)
+        if (before.by_id, before.broken.keys()) == (backups.by_id, backups.broken.keys()):
+            return manifest, problem

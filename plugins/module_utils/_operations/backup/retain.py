@@ -75,7 +75,8 @@ def foresee(result: BackupResult, plan: BackupPlan, options: BackupOptions) -> N
     gone = removable_of(backups, plan.uuid, options)
     _foresee_removal(result, [one.id for one in gone])
     # The backup is made first, and takes its room.
-    free = free_in(options.destination) + sum(_allocated(backups, one) for one in gone) - plan.needed_bytes
+    free = free_in(options.destination) + plan.backups.unfinished_bytes - plan.needed_bytes
+    free += sum(_allocated(backups, one) for one in gone)
     for merge in merges_of(backups, plan.uuid, options):
         with noted(result, _STAY):
             for name in merge.merged:
@@ -192,7 +193,7 @@ def _merge(
 
 def _remove(result: BackupResult, backups: Backups, uuid: str, options: BackupOptions) -> None:
     for manifest in removable_of(backups, uuid, options):
-        directory.remove(backups.path, manifest.id)
+        directory.remove(backups.path, manifest.id, manifest.files)
         result.removed.append(manifest.id)
         result.actions.append(removal_words(manifest.id, result.name))
 

@@ -141,11 +141,12 @@ def _notes(
     machine: Machine, disks: Sequence[PlannedDisk], seed: PlannedSeed | None, keys: Sequence[HostKey]
 ) -> MachineNotes:
     targets = disk_targets(machine.disks)
-    image = next((planned.image for planned in disks if planned.image), None)
+    images = ((planned.image, planned.disk.name) for planned in disks)
+    image = next((ImageNote(one.name, one.volume, one.pool, disk) for one, disk in images if one), None)
     made = [planned.note for planned in disks] + [seed.note if seed else None]
     return MachineNotes(
         status=BUILDING,
-        image=ImageNote(image.name, image.volume, image.pool) if image else None,
+        image=image,
         volumes=tuple(note for note in made if note),
         disks=tuple(DiskNote(disk.name, targets[disk.name]) for disk in machine.disks),
         nics=tuple(NicNote(nic.name, nic.mac, nic.addresses) for nic in machine.nics),

@@ -11,7 +11,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines import d
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import require_proven
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
     PoolVolume,
     Usage,
@@ -34,10 +33,11 @@ def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
 
     Raises ConflictError for a machine that somebody has begun to use, for a volume that something else uses or may use,
     and for one that has the name of a listed volume when nothing proves that this run has made it. In a pool that other
-    hypervisors share, one may always use it: only virt_purge is told what they say. All of it is looked at again at the
-    moment of deletion.
+    hypervisors share, one may always use it, unless they were asked (Hypervisor.left_elsewhere); what they are to be
+    asked about is noted in the hypervisor. All of it is looked at again at the moment of deletion, but for what they
+    said.
     """
-    _check(unfinished, hypervisor, hypervisor.usage)
+    _check(unfinished, hypervisor, hypervisor.usage.told(hypervisor.left_elsewhere))
 
     def clear() -> None:
         now = host_domains.list_domains(hypervisor.conn).get(unfinished.name)
@@ -46,8 +46,9 @@ def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:
         now.require_readable()
         if now.notes is None or now.notes.status != BUILDING:
             raise ConflictError(f"machine {now.name} has been finished by another run since this one was planned")
-        listed = _check(now, hypervisor, Usage(hypervisor.conn))
-        delete_unused(hypervisor.conn, listed, owner=now.name, clearing=now.name)
+        elsewhere = hypervisor.left_elsewhere
+        listed = _check(now, hypervisor, Usage(hypervisor.conn, elsewhere=elsewhere))
+        delete_unused(hypervisor.conn, listed, owner=now.name, clearing=now.name, elsewhere=elsewhere)
         undefine(hypervisor.conn, now.name, never_started=True)
 
     return [Step(f"remove what an interrupted run left of {unfinished.name}", clear)]
@@ -60,13 +61,14 @@ def _check(unfinished: Domain, hypervisor: Hypervisor, usage: Usage) -> list[Poo
     listed = [(hypervisor.pools.get(note.pool), note) for note in notes.volumes]
     found = [(pool, note) for pool, note in listed if volume_exists(pool, note.name)]
     there = [(pool, note.name) for pool, note in found]
+    shared = hypervisor.ask_about(there)
     try:
         for pool, note in found:
             require_proven(pool, note)
         # Also those with a mark: it shows who has made a volume, and not that nobody has taken it into use since.
         require_unused(usage, there, owner=unfinished.name, besides=unfinished.name)
     except ConflictError as exc:
-        ask = _ask_all(unfinished.name) if any(seen_elsewhere(pool) for pool, _volume in there) else ""
+        ask = _ask_all(unfinished.name) if shared and hypervisor.left_elsewhere is None else ""
         raise ConflictError(
             f"machine {unfinished.name} was never finished, and cannot be removed: {exc.what}",
             hint=f"{exc.hint or ''}{ask}" or None,

@@ -302,12 +302,15 @@ def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
                 source=source,
                 source_format=image.format,
                 mark=mark,
+                wipe=planned.disk.wipe,
             )
         elif below is not None:
             volumes.create_overlay(
                 pool, name, size_bytes=size, image_path=below.path, image_format=below.format, mark=mark
             )
         else:
-            volumes.create_empty(pool, name, size_bytes=size, image_format=planned.format, mark=mark)
+            volumes.create_empty(
+                pool, name, size_bytes=size, image_format=planned.format, mark=mark, wipe=planned.disk.wipe
+            )
 
     return volume_step(what, apply, pool, note, maker)

@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree
+from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import image_below
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import has_bindings
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
@@ -33,22 +35,23 @@ def read_origins(domain: etree._Element, notes: MachineNotes, view: HypervisorVi
         element = find_disk(domain, note)
         if element is None:
             continue
+        copied = first if notes.image is None or not notes.image.disk else notes.image.disk == note.name
         try:
-            origins[note.name] = _read_origin(element, notes, view, first=first)
+            origins[note.name] = _read_origin(element, notes, view, copied=copied)
         except VirtError as exc:
             origins[note.name] = DiskOrigin(obstacle=exc.what)
         first = first and element.get("device", "disk") != "disk"
     return origins
 
 
-def _read_origin(element: etree._Element, notes: MachineNotes, view: HypervisorView, *, first: bool) -> DiskOrigin:
-    """first: whether it is the first disk, which the image that the metadata list was for."""
+def _read_origin(element: etree._Element, notes: MachineNotes, view: HypervisorView, *, copied: bool) -> DiskOrigin:
+    """copied: whether it is the disk that the image was for which the metadata list."""
     source = element.find("source")
     if source is None:
         return DiskOrigin() if element.get("device") in REMOVABLE else DiskOrigin(obstacle="it is on nothing")
     own = _own_volume(element, notes, view)
     if own is not None:
-        return _of_own(own, element, notes, view, first=first)
+        return _of_own(own, element, notes, view, copied=copied)
     return _of_used(element, source, view)
 
 
@@ -65,14 +68,17 @@ def _own_volume(element: etree._Element, notes: MachineNotes, view: HypervisorVi
 
 
 def _of_own(
-    note: VolumeNote, element: etree._Element, notes: MachineNotes, view: HypervisorView, *, first: bool
+    note: VolumeNote, element: etree._Element, notes: MachineNotes, view: HypervisorView, *, copied: bool
 ) -> DiskOrigin:
     """A volume that was created for the machine, which would be created again."""
     pool, image_format = view.pools.get(note.pool), driver_format(element)
     volume = find_volume(pool, note.name, image_format=image_format)
     if volume is None:
         return DiskOrigin(obstacle=f"storage pool {pool.name} has no volume {note.name}")
-    content, overlaid = _content(volume, notes, view, first=first)
+    if notes.image is not None and not notes.image.disk:
+        # Somebody may have detached the one that the image was for, which the machine still owns.
+        copied = copied and note == next(one for one in notes.volumes if one.role == "disk")
+    content, overlaid = _content(pool, volume, notes, view, copied=copied)
     options: Values = {"pool": pool.name, **_size(pool, volume), **content}
     if image_format != ("qcow2" if overlaid else pool.default_format):
         options["format"] = image_format
@@ -86,19 +92,23 @@ def _size(pool: Pool, volume: Volume) -> Values:
     return {"size": size_mib} if size_mib and pool.same_size(size_mib * MIB, volume.capacity_bytes) else {}
 
 
-def _content(volume: Volume, notes: MachineNotes, view: HypervisorView, *, first: bool) -> tuple[Values, bool]:
+def _content(
+    pool: Pool, volume: Volume, notes: MachineNotes, view: HypervisorView, *, copied: bool
+) -> tuple[Values, bool]:
     """The image or the volume that a disk was created from, as options; and whether it is an overlay on it."""
     if volume.backing_path is None:
-        # A full copy says nothing of where it came from; the metadata do, of the first disk.
-        copied = first and notes.image is not None
+        below = image_below(pool, volume.name) if pool.clones_images and has_bindings() else None
+        if below is not None:
+            return {"image": below}, False
+        # A full copy says nothing of where it came from; the metadata do, of one disk.
         return ({"image": notes.image.volume, "clone": "copy"} if copied and notes.image else {}), False
-    below = view.locate(DiskSource(FILE, volume.backing_path))
-    if below is None:
+    found = view.locate(DiskSource(FILE, volume.backing_path))
+    if found is None:
         return {}, True
-    pool, name = below
+    home, name = found
     if parse_image_volume(name) is not None:
         return {"image": name}, True
-    options: Values = {"volume": name, "pool": pool.name}
+    options: Values = {"volume": name, "pool": home.name}
     if volume.backing_format is not None:
         options["format"] = volume.backing_format
     return {"backing": options}, True

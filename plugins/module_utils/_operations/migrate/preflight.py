@@ -14,12 +14,17 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     one_of_these,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import (
+    check_same_network,
+    read_network,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import why_kept
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import start_files, ties_of_domain
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest, require_free_space
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_work
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
@@ -60,11 +65,11 @@ def is_saved(machine: SourceMachine, where: str) -> bool:
 
 
 def check_finished(machine: SourceMachine, where: str) -> None:
-    """Raise ConflictError for a machine that a run is making, or adding a disk to.
+    """Raise ConflictError for a machine that a run is making, adding a disk to, or reverting to a snapshot.
 
     What another run makes, or the next one removes, is to be found where that run began it.
     """
-    notes = machine.notes
+    notes, work = machine.notes, read_work(machine.defined_xml)
     adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
     if notes is not None and notes.status == BUILDING:
         words = "it is not finished: a run is creating it, or was interrupted while doing so"
@@ -72,6 +77,8 @@ def check_finished(machine: SourceMachine, where: str) -> None:
             words = "it is only a name that a run has reserved for a new machine"
     elif adding:
         words = f"a run is adding volume {', '.join(adding)} to it, or was interrupted while doing so"
+    elif work is not None and work.reverting:
+        words = f"it is being reverted to snapshot {work.snapshot}, or that was interrupted"
     else:
         return
     raise ConflictError(
@@ -104,12 +111,21 @@ def check_target(machine: SourceMachine, target: MigrationTarget, options: Migra
         _check_name_is_free(machine, target, where)
         _check_machine(machine, target, where)
         _check_start_files(machine, target, where)
-        for kind, name in machine.nics:
-            target.hypervisor.check_plug(kind, name, where)
+        _check_nics(machine, target, where)
         _check_memory(machine, target, options, where)
     except VirtError as exc:
         what = f"{machine.name} cannot go to {target.name}: {exc.what}"
         raise type(exc)(what, where=exc.where, hint=exc.hint) from exc
+
+
+def _check_nics(machine: SourceMachine, target: MigrationTarget, where: str) -> None:
+    """Its networks have to be there, and to be the same: a name is all that libvirt goes by."""
+    for nic in machine.nics:
+        target.hypervisor.check_interface(nic, where)
+        name = attribute(nic, "source", "network") or ""
+        there = read_network(target.hypervisor.conn, name) if name in machine.networks else None
+        if there is not None:
+            check_same_network(nic, machine.networks[name], there, where)
 
 
 def check_free_space_on_target(disks: Sequence[DiskMigration], target: MigrationTarget, where: str) -> None:

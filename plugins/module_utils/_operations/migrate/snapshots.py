@@ -4,7 +4,8 @@
 """The snapshots of a machine that is moved: which go along, and the steps for it.
 
 libvirt moves no machine that has snapshots. Internal ones are in the files of the disks, which are copied as they are
-while the machine is off, or are on both hypervisors; their descriptions are set aside meanwhile.
+while the machine is off, or are on both hypervisors; their descriptions are set aside meanwhile. Those of a Ceph
+cluster are where its disks are, and go along with a machine that runs as well.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back, read_texts, set_aside
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
+    CEPH,
     INTERNAL,
     KnownSnapshot,
     list_snapshots,
@@ -34,8 +36,8 @@ def check_snapshots(name: str, handle: t.Any, *, active: bool, undefine_source: 
     names = ", ".join(sorted(one.facts.name for one in found))
     words = f"{name} has snapshots ({names}), which libvirt cannot move with it"
     delete = "or delete them: virt_snapshot with state: absent"
-    other = [one.facts.name for one in found if one.facts.kind != INTERNAL]
-    if active:
+    other = [one.facts.name for one in found if one.facts.kind not in (INTERNAL, CEPH)]
+    if active and any(one.facts.kind != CEPH for one in found):
         raise UnsupportedError(f"{words} while it runs", where=where, hint=f"Shut it down first, {delete}")
     if other:
         raise UnsupportedError(

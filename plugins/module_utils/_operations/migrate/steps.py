@@ -213,7 +213,8 @@ def make_volume_for(disk: DiskMigration) -> None:
             image_format=disk.base.format,
         )
     else:
-        volumes.create_empty(pool, disk.ref.name, size_bytes=disk.capacity_bytes, image_format=disk.format)
+        # All of the disk comes.
+        volumes.create_empty(pool, disk.ref.name, size_bytes=disk.capacity_bytes, image_format=disk.format, wipe=False)
 
 
 def send_content(disk: DiskMigration, conn: VirConnect, on_progress: ProgressCallback, stop: threading.Event) -> None:

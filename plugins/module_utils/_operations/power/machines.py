@@ -57,15 +57,18 @@ class PowerResult:
 
     def as_result(self) -> dict[str, t.Any]:
         """The outcome in the words of the module's result."""
-        return {
+        result: dict[str, t.Any] = {
             "name": self.machine.name,
             "changed": bool(self.done),
+            "failed": self.error is not None,
             "before": self.machine.state,
             "state": self.state,
             "actions": [action.value for action in self.done],
             "seconds": round(self.seconds, 1),
-            "error": None if self.error is None else str(self.error),
         }
+        if self.error is not None:
+            result["msg"] = str(self.error)
+        return result
 
 
 def carry_out(

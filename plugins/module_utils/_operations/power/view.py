@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     HostError,
     VirtError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import unreadable_error
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.record i
     state_name,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_work
 
 # Beside the states of a machine's record: it is off, and its memory is saved.
 SAVED = "saved"
@@ -42,6 +43,10 @@ _JOBS = {
     "VIR_DOMAIN_PAUSED_SNAPSHOT": "taking a snapshot of it",
     "VIR_DOMAIN_PAUSED_STARTING_UP": "starting it",
 }
+
+
+class HalfRevertedError(ConflictError):
+    """A run is reverting the machine, or was cut off while it did."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
         active,
         persistent,
         paused_by=_words_of(reason, _TROUBLES) if paused else None,
-        refusal=_refusal(record) or (_busy(name, reason) if paused else None),
+        refusal=_refusal(record) or _half_reverted(running_xml) or (_busy(name, reason) if paused else None),
         tags=tuple(record["tags"]),
         pending=waiting,
         agent=agent_is_connected(running_xml),
@@ -124,6 +129,18 @@ def _words_of(reason: int, words: Mapping[str, str]) -> str | None:
 def _busy(name: str, reason: int) -> VirtError | None:
     job = _words_of(reason, _JOBS)
     return None if job is None else ConflictError(f"libvirt is {job}", hint=f"See virsh domjobinfo {name}")
+
+
+def _half_reverted(xml: etree._Element) -> VirtError | None:
+    work = read_work(xml)
+    if work is None or not work.reverting:
+        return None
+    return HalfRevertedError(
+        f"it is being reverted to snapshot {work.snapshot}, or that was interrupted, so its disks are of different "
+        "times",
+        hint=f"If nobody is reverting it, run virt_snapshot with state: reverted and name: {work.snapshot} again, "
+        "which finishes it",
+    )
 
 
 def _refusal(record: Mapping[str, t.Any]) -> VirtError | None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import typing as t
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage imp
     why_kept,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import OTHER, UNTOLD, identify
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import STOPPED, PowerRequest
@@ -31,7 +34,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.disks
     identity_of_note,
     read_disks,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import SharedVolume, shared_volume
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.snapshot_files import (
+    files_of_snapshots,
+    is_memory_of,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import SharedVolume, shared_volume
 
 DELETE, KEEP = "delete", "keep"
 
@@ -101,7 +108,7 @@ def decide(domain: Domain, view: HypervisorView, options: PurgeOptions) -> list[
     seen = {identity for _note, identity in noted}
     decisions = []
     for note, identity in noted:
-        decision = _decide_own(note, view, options, attached=identity in attached, named=identity in named)
+        decision = _decide_own(note, view, options, domain, attached=identity in attached, named=identity in named)
         if decision is not None:
             decisions.append(decision)
     for disk in disks:
@@ -111,8 +118,15 @@ def decide(domain: Domain, view: HypervisorView, options: PurgeOptions) -> list[
         decision = _decide_other(disk, named=disk.identity in named)
         if decision is not None:
             decisions.append(decision)
+    of_snapshots = _decide_snapshots(domain, view, options, seen)
+    decisions += [decision for decision in of_snapshots if decision.pool is not None]
     decisions = _without_used([_with_shared(decision) for decision in decisions], view.usage, domain.name)
-    return [*_overlays_first(decisions, view.usage), *_image_of(notes, view, seen), *_files_of_others(domain, view)]
+    return [
+        *_overlays_first(decisions, view.usage),
+        *_image_of(notes, view, seen),
+        *(decision for decision in of_snapshots if decision.pool is None),
+        *_files_of_others(domain, view),
+    ]
 
 
 def _read_named(
@@ -143,7 +157,7 @@ def _read_named(
 
 
 def _decide_own(
-    note: VolumeNote, view: HypervisorView, options: PurgeOptions, *, attached: bool, named: bool
+    note: VolumeNote, view: HypervisorView, options: PurgeOptions, domain: Domain, *, attached: bool, named: bool
 ) -> VolumeDecision | None:
     """A volume that the metadata list; None when it is not there. Who uses it is not looked at yet."""
 
@@ -163,7 +177,7 @@ def _decide_own(
     told = identify(pool, note)
     if told == OTHER:
         return keep(f"{_UNPROVEN}: another one may have its name now. {by_hand(note)}")
-    if told == UNTOLD and not attached:
+    if told == UNTOLD and not attached and not _is_memory(pool, note.name, domain):
         return keep(f"the machine does not have it as a disk, and {_UNPROVEN}. {by_hand(note)}")
     return VolumeDecision(note.pool, note.name, DELETE, "it belongs to this machine", pool, note)
 
@@ -177,6 +191,36 @@ def _decide_other(disk: MachineDisk, *, named: bool) -> VolumeDecision | None:
     if named:
         return VolumeDecision(disk.pool.name, disk.volume, DELETE, "disks names it", disk.pool)
     return VolumeDecision(disk.pool.name, disk.volume, KEEP, "it was not created for this machine")
+
+
+def _decide_snapshots(
+    domain: Domain, view: HypervisorView, options: PurgeOptions, seen: Collection[t.Hashable]
+) -> list[VolumeDecision]:
+    """What the machine's external snapshots need, and neither its metadata list nor its disks are on."""
+    found = []
+    for file in files_of_snapshots(domain):
+        if view.usage.identity_at(file.path) in seen:
+            continue
+        pool, volume = view.locate(DiskSource(FILE, path=file.path)) or (None, file.path)
+        if pool is None:
+            if not view.pools.local or os.path.lexists(file.path):
+                reason = f"{file.words}. If nobody needs it: rm {shlex.quote(file.path)}"
+                found.append(VolumeDecision(None, file.path, KEEP, reason))
+        elif options.keep_disks:
+            found.append(VolumeDecision(pool.name, volume, KEEP, "keep_disks is set"))
+        elif file.own and file.memory and domain.notes is not None and _is_memory(pool, volume, domain):
+            found.append(VolumeDecision(pool.name, volume, DELETE, "it belongs to this machine", pool))
+        else:
+            reason = f"{file.words}. {by_hand(VolumeNote(pool.name, volume, 'disk'))}"
+            found.append(VolumeDecision(pool.name, volume, KEEP, reason))
+    return found
+
+
+def _is_memory(pool: Pool, volume: str, domain: Domain) -> bool:
+    """Whether a volume holds the machine's memory, as libvirt has written it for a snapshot."""
+    if not pool.local or pool.source_type != FILE:
+        return False
+    return is_memory_of(pool.volume_path(volume), domain.handle.UUIDString())
 
 
 def _with_shared(decision: VolumeDecision) -> VolumeDecision:

@@ -142,7 +142,8 @@ def with_image(machine: SnapshotView, disk: DiskRebase) -> MachineNotes | None:
     if notes.image.volume != os.path.basename(disk.base.path):
         return None
     image = disk.image
-    return replace(notes, image=None if image is None else ImageNote(image.name, image.volume, image.pool))
+    now = None if image is None else ImageNote(image.name, image.volume, image.pool, notes.image.disk)
+    return replace(notes, image=now)
 
 
 def _require_off(machine: SnapshotView) -> None:

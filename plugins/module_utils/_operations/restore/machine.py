@@ -31,7 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines import d
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import redefine
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, delete_unused
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import with_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING, READY, MachineNotes
@@ -285,6 +285,8 @@ class _Restore:
             if path is None:
                 self.remarks.append("its definition has no place for the UEFI variables, which are not restored")
                 return
+            if replaced:
+                require_own_variables(self._hypervisor.conn, path, self._name)
             before = state_files.read_nvram(path) if replaced else None
             if state_files.write_nvram(self._backup, name, path, replace=replaced):
                 written.append((path, before))
@@ -351,3 +353,16 @@ class _Restore:
     def _start(self) -> None:
         with translate_errors(f"{self._name} is restored, but cannot be started"):
             self._handle().create()
+
+
+def require_own_variables(conn: VirConnect, path: str, machine: str) -> None:
+    """Raise ConflictError when another machine has this file of UEFI variables too, which is about to be written over.
+
+    Whoever copies a machine by its XML has two machines with one file.
+    """
+    users = sorted({user.words for user in Usage(conn).users_at(path) if user.machine != machine})
+    if users:
+        raise ConflictError(
+            f"{path}, which the UEFI variables of machine {machine} are in, is used by {', '.join(users)} too",
+            hint="Give that one a file of its own first: virsh edit, element nvram",
+        )

@@ -171,7 +171,8 @@ def _read_definition(backups: Backups, manifest: Manifest) -> etree._Element:
     try:
         with open_inside(path, DOMAIN_XML) as descriptor:
             text = os.read(descriptor, MAX_XML_BYTES + 1)
-        root = parse_xml(text)
+        # What is said before and after a comment is one word for libvirt.
+        root = parse_xml(text, keep_comments=False)
     except OSError as exc:
         raise InputError(f"cannot read {path}/{DOMAIN_XML}: {exc.strerror}") from exc
     except (etree.XMLSyntaxError, ValueError) as exc:
@@ -226,12 +227,14 @@ def _uuid_of(domain: Domain) -> str:
 
 def _volume_name(entry: DiskEntry, manifest: Manifest, options: RestoreOptions, *, replaced: bool) -> str:
     """The name that the volume had, where the machine has its old name and its old volumes are gone."""
+    # Whoever can write to the backup has written the name: it leads out of no pool.
+    disk = entry.target if "/" in entry.name else entry.name or entry.target
     if replaced:
-        return f"{options.name}-{entry.name or entry.target}-{_stamp(manifest)}-{uuid.uuid4().hex[:6]}"
+        return f"{options.name}-{disk}-{_stamp(manifest)}-{uuid.uuid4().hex[:6]}"
     if entry.volume and options.name == manifest.machine and "/" not in entry.volume:
         base, ending = os.path.splitext(entry.volume)
         return base if ending in (".qcow2", ".raw", ".img", ".iso") else entry.volume
-    return f"{options.name}-{'seed' if entry.role == SEED else entry.name or entry.target}"
+    return f"{options.name}-{'seed' if entry.role == SEED else disk}"
 
 
 def _stamp(manifest: Manifest) -> str:
@@ -240,9 +243,7 @@ def _stamp(manifest: Manifest) -> str:
 
 def _check_plugs(root: etree._Element, hypervisor: Hypervisor, name: str) -> None:
     for nic in root.iterfind("devices/interface"):
-        kind, source = nic.get("type", ""), nic.find("source")
-        if kind in ("bridge", "network") and source is not None:
-            hypervisor.check_plug(kind, source.get(kind, ""), "", here=f" on this hypervisor for machine {name}")
+        hypervisor.check_interface(nic, "", here=f" on this hypervisor for machine {name}")
         mac = nic.find("mac")
         owner = None if mac is None else hypervisor.macs.get(mac.get("address", "").lower())
         if owner is not None and owner != name:

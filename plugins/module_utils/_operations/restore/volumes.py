@@ -155,7 +155,15 @@ class VolumeFiller:
     def _fill(self, one: RestoredVolume) -> None:
         backup = f"{self._backups.path_of(self._chain[0].id)}/{one.entry.file}"
         with self._lock():
-            create_empty(one.pool, one.volume, size_bytes=one.entry.size_bytes, image_format=one.format, mark=one.mark)
+            # All of the disk comes, and is compared.
+            create_empty(
+                one.pool,
+                one.volume,
+                size_bytes=one.entry.size_bytes,
+                image_format=one.format,
+                mark=one.mark,
+                wipe=False,
+            )
         place = one.pool.volume_path(one.volume)
         target = qemu_name(one.pool, one.volume) if one.pool.source_type == NETWORK else place
         # Just before QEMU follows the names in there.

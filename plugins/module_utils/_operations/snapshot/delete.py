@@ -13,8 +13,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL, KnownSnapshot
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
+    cluster_volumes,
+    name_in_cluster,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
 
@@ -22,13 +27,16 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.vi
 def steps_to_delete(conn: VirConnect, machine: SnapshotView, going: Sequence[KnownSnapshot]) -> list[Step]:
     """The steps that delete snapshots, each before the one that it follows; what the machine is now stays.
 
-    Raises ConflictError when something else uses a file that libvirt would merge or delete.
+    Raises ConflictError when something else uses a file that libvirt would merge or delete, or what a cluster would.
     """
+    for one in going:
+        if one.facts.kind == CEPH:
+            require_no_clones(conn, machine, one)
     if any(one.facts.kind == EXTERNAL for one in going):
         require_unused_files(conn, machine, "deleted")
     order = [one.facts.name for one in machine.snapshots]
     ordered = sorted(going, key=lambda one: order.index(one.facts.name), reverse=True)
-    return [_step(machine, one) for one in ordered]
+    return [_step(conn, machine, one) for one in ordered]
 
 
 def deletion_words(machine: str, name: str) -> str:
@@ -36,8 +44,10 @@ def deletion_words(machine: str, name: str) -> str:
     return f"delete snapshot {name} of {machine}"
 
 
-def _step(machine: SnapshotView, snapshot: KnownSnapshot) -> Step:
+def _step(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> Step:
     name = snapshot.facts.name
+    if snapshot.facts.kind == CEPH:
+        return Step(deletion_words(machine.name, name), lambda: _delete_in_cluster(conn, machine, snapshot))
     return Step(deletion_words(machine.name, name), lambda: _delete(machine, snapshot))
 
 
@@ -45,3 +55,37 @@ def _delete(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
     what = f"cannot delete snapshot {snapshot.facts.name} of machine {machine.name}"
     with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
         snapshot.handle.delete(0)
+
+
+def require_no_clones(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
+    """Raise ConflictError when a snapshot has clones."""
+    in_cluster.require_no_clones(_volumes(conn, snapshot), name_in_cluster(machine, snapshot.facts.name))
+
+
+def _delete_in_cluster(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
+    """Delete a snapshot; what is gone already is no error."""
+    name = snapshot.facts.name
+    in_cluster.remove(_volumes(conn, snapshot), name_in_cluster(machine, name))
+    what = f"cannot delete snapshot {name} of machine {machine.name}"
+    with translate_errors(what):
+        try:
+            snapshot.handle.delete(libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY)
+        except libvirt.libvirtError:
+            # libvirt 9.0 corrects the disks of those that follow, and reports an error when one has another disk by
+            # then; it is deleted all the same (qemuSnapshotDiscardMetadata in src/qemu/qemu_snapshot.c).
+            if name in {one.getName() for one in machine.power.handle.listAllSnapshots(0)}:
+                raise
+
+
+def step_to_delete_undescribed(
+    machine: SnapshotView, name: str, volumes: list[in_cluster.PoolVolume], words: str
+) -> Step:
+    """The step that deletes what libvirt knows nothing of. words: how it is described. Raises ConflictError when it has
+    clones."""
+    kept = name_in_cluster(machine, name)
+    in_cluster.require_no_clones(volumes, kept)
+    return Step(words, lambda: in_cluster.remove(volumes, kept))
+
+
+def _volumes(conn: VirConnect, snapshot: KnownSnapshot) -> list[in_cluster.PoolVolume]:
+    return [] if snapshot.facts.domain is None else cluster_volumes(conn, snapshot.facts.domain)

@@ -53,7 +53,7 @@ def files_of(machine: SnapshotView) -> list[str]:
     for domain in (machine.xml, machine.defined):
         for disk in written_disks(domain)[0].values():
             path = disk_source(disk.find("source"), disk.get("type"))
-            if disk.get("type") in ("file", "block") and path:
+            if disk.get("type") in ("file", "block", "network") and path:
                 found.append(path)
     return list(dict.fromkeys(found))
 

@@ -59,7 +59,8 @@ class SnapshotResult:
     def warnings(self) -> list[str]:
         """What of the machine is not in the new snapshot, and the remarks."""
         method = None if self.plan is None else self.plan.method
-        return [*([] if method is None else method.warnings), *self.remarks]
+        remarks = () if self.plan is None else self.plan.remarks
+        return [*([] if method is None else method.warnings), *remarks, *self.remarks]
 
     def as_result(self) -> dict[str, t.Any]:
         """In the words of the module's result."""

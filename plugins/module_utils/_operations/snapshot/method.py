@@ -9,6 +9,9 @@ What libvirt can do, by its NEWS and its driver for QEMU (src/qemu/qemu_snapshot
 * UEFI: while the machine is off, since 9.3; while it runs, since 10.10, if its variables are in a qcow2 file.
 * External ones are reverted since 9.9, if all disks are files.
 * Machines with both kinds cannot be reverted and cleared in every order.
+
+What is on volumes of a Ceph cluster, libvirt can take none of. The cluster itself does: of all disks of a machine, and
+of nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL, INTERNAL
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import read_only_disks, written_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
 
@@ -35,9 +38,10 @@ MEMORY_SUFFIX = ".memory"
 class Method:
     """How a snapshot is taken.
 
-    kind: INTERNAL or EXTERNAL. memory, quiesce: with the memory, with the file systems of the guest frozen. disks: the
-    targets of what is kept. files: for an external one, the new file of each target; memory_file: that of the memory.
-    left_out: targets that are not kept, as nothing can write to them. warnings: what of the machine is not kept.
+    kind: INTERNAL, EXTERNAL or CEPH. memory, quiesce: with the memory, with the file systems of the guest frozen.
+    disks: the targets of what is kept. files: for an external one, the new file of each target; memory_file: that of
+    the memory. left_out: targets that are not kept, as nothing can write to them. warnings: what of the machine is not
+    kept.
     """
 
     kind: str
@@ -61,6 +65,8 @@ def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Metho
     if not kept:
         raise UnsupportedError("it has no disk that it can write to, so there is nothing to keep")
     _require_own(kept)
+    if any(_is_in_cluster(disk) for disk in kept.values()):
+        return _in_cluster(machine, kept, left_out, memory, quiesce)
     with_memory = machine.active and memory != NO
     against = {INTERNAL: _against_internal(machine, kept, with_memory=with_memory)}
     if against[INTERNAL]:
@@ -86,6 +92,50 @@ def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Metho
         files=files,
         memory_file=f"{folder}/{machine.name}.{name}{MEMORY_SUFFIX}" if kind == EXTERNAL and with_memory else None,
         warnings=tuple(_not_kept(machine, kind)),
+    )
+
+
+def _is_in_cluster(disk: etree._Element) -> bool:
+    return disk.get("type") == "network" and attribute(disk, "source", "protocol") == "rbd"
+
+
+def _in_cluster(
+    machine: SnapshotView, kept: dict[str, etree._Element], left_out: list[str], memory: str, quiesce: str
+) -> Method:
+    """How one is taken of a machine that has disks in a Ceph cluster. Raises UnsupportedError."""
+    outside = [f"{target} ({disk.get('type')})" for target, disk in kept.items() if not _is_in_cluster(disk)]
+    if outside:
+        inside = [target for target, disk in kept.items() if _is_in_cluster(disk)]
+        raise UnsupportedError(
+            f"some of its disks are in a Ceph cluster ({', '.join(inside)}) and others are not ({', '.join(outside)}), "
+            "and there is no snapshot of both",
+            hint="Move all its disks into one kind of storage: virt_migrate with pool",
+        )
+    other = [f"{target} ({_format_of(disk)})" for target, disk in kept.items() if _format_of(disk) != "raw"]
+    if other:
+        raise UnsupportedError(
+            f"in a Ceph cluster only raw disks have snapshots, and these are not: {', '.join(other)}"
+        )
+    if memory == YES:
+        raise UnsupportedError(
+            "its disks are in a Ceph cluster, whose snapshots never have the memory",
+            where="memory",
+            hint="Set memory: false or auto",
+        )
+    taken = [one.facts.name for one in machine.snapshots if one.facts.kind != CEPH]
+    if taken:
+        raise UnsupportedError(
+            f"it has snapshots of another kind ({', '.join(taken)}), which know nothing of its disks in a Ceph cluster",
+            hint="Delete those first: virt_snapshot with state: absent",
+        )
+    return Method(
+        CEPH,
+        memory=False,
+        # The agent of a paused guest answers nobody.
+        quiesce=machine.power.state == "running" and quiesce != NO and machine.agent,
+        disks=tuple(kept),
+        left_out=tuple(left_out),
+        warnings=tuple(_not_kept(machine, CEPH)),
     )
 
 
@@ -140,7 +190,13 @@ def _against_internal(machine: SnapshotView, kept: dict[str, etree._Element], *,
     external = [one.facts.name for one in machine.snapshots if one.facts.kind == EXTERNAL]
     if external:
         reasons.append(f"it has external ones ({', '.join(external)}), and libvirt cannot handle both kinds together")
-    return reasons
+    return [*reasons, *_against_those_in_cluster(machine)]
+
+
+def _against_those_in_cluster(machine: SnapshotView) -> list[str]:
+    """What libvirt takes is of no use beside what a cluster has: each revert knows of its own disks only."""
+    others = [one.facts.name for one in machine.snapshots if one.facts.kind == CEPH]
+    return [f"it has some of disks in a Ceph cluster ({', '.join(others)})"] if others else []
 
 
 def _against_firmware(machine: SnapshotView) -> list[str]:
@@ -176,7 +232,7 @@ def _against_external(machine: SnapshotView, *, with_memory: bool) -> list[str]:
         reasons.append(f"it has internal ones ({', '.join(internal)}), and libvirt cannot handle both kinds together")
     if machine.checkpoints and not machine.active:
         reasons.append("it has checkpoints of a backup, and is off")
-    return reasons
+    return [*reasons, *_against_those_in_cluster(machine)]
 
 
 def _hint(machine: SnapshotView, kept: dict[str, etree._Element], *, with_memory: bool) -> str | None:
@@ -196,9 +252,9 @@ def _not_kept(machine: SnapshotView, kind: str) -> list[str]:
     words = []
     firmware = machine.xml.find("os/loader[@type='pflash']") is not None
     if (firmware or machine.xml.find("os[@firmware='efi']") is not None) and (
-        kind == EXTERNAL or attribute(machine.xml, "os/nvram", "format") != _QCOW2
+        kind in (EXTERNAL, CEPH) or attribute(machine.xml, "os/nvram", "format") != _QCOW2
     ):
         words.append("the variables of its UEFI are not kept: a revert leaves them as they are")
-    if not machine.active and machine.xml.find("devices/tpm/backend[@type='emulator']") is not None:
+    if (kind == CEPH or not machine.active) and machine.xml.find("devices/tpm/backend[@type='emulator']") is not None:
         words.append("the state of its TPM is not kept: a revert leaves it as it is")
     return words

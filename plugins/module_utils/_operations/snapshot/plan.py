@@ -8,23 +8,36 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    NotFoundError,
+    one_of_these,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back as put_back_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
+    CEPH,
     EXTERNAL,
     SHUTOFF,
     KnownSnapshot,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
+    SnapshotWork,
+    read_set_aside,
+    read_work,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot_name import default_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import undescribed
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import (
     deletion_words,
+    require_no_clones,
+    step_to_delete_undescribed,
     steps_to_delete,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import has_new_files, note_files
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.held import let_go
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, Method, choose
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.name import default_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.readonly import hidden_disks, put_back
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.retention import Retention
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import state_after, steps_to_revert
@@ -64,7 +77,7 @@ class SnapshotPlan:
     snapshot: the name of the one that is taken or reverted. method: of one that is taken. going: the names of those
     that are deleted. before, after: the names of its snapshots. state: the one that the machine is in afterwards.
     unfinished: the rest can only be planned when this is done. main: the description of the step that takes or reverts;
-    deletions: those of the steps that delete, by the name of the snapshot.
+    deletions: those of the steps that delete, by the name of the snapshot. remarks: what else the user should know.
     """
 
     steps: tuple[Step, ...]
@@ -78,6 +91,7 @@ class SnapshotPlan:
     unfinished: bool = False
     main: str | None = None
     deletions: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     def as_far_as(self, done: Collection[str]) -> SnapshotPlan:
         """What it has come to where no more than these actions were done."""
@@ -102,7 +116,12 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     aside = tuple(one.name for one in read_set_aside(found.defined))
     if aside and not is_moving(found.defined):
         return _plan_put_back(found, before, aside)
+    work = read_work(found.xml)
+    if found.active and work is not None and not work.reverting:
+        return _plan_let_go(found, before, work)
     steps: list[Step] = []
+    remarks: list[str] = []
+    left: dict[str, str] = {}
     main: str | None = None
     method, name, state = None, None, found.power.state
     going: list[KnownSnapshot] = []
@@ -111,7 +130,7 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         snapshot = found.find(name)
         if snapshot is None:
             raise NotFoundError(f"it has no snapshot {name!r}", where="name", hint=one_of_these(name, before))
-        require_settled(found)
+        require_settled(found, reverting=True)
         steps += steps_to_revert(conn, found, snapshot, force=request.force)
         main, state = steps[-1].description, state_after(snapshot)
         if snapshot.facts.kind == EXTERNAL and state == SHUTOFF:
@@ -124,10 +143,12 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
                 method = choose(found, name, request.memory, request.quiesce)
                 steps.append(step_to_take(conn, found, name, method, request.description))
                 main = steps[-1].description
-        going = _going(found, request, taken=method is not None)
+        going = _going(conn, found, request, remarks, taken=method is not None)
         if going:
             require_settled(found)
             steps += steps_to_delete(conn, found, going)
+        if request.state == ABSENT or (method is not None and method.kind == CEPH):
+            left = _leftovers(conn, found, request, steps, remarks)
     if steps and not found.active and hidden_disks(found):
         # A run was killed in the middle of a revert.
         steps.insert(0, _put_back(conn, machine))
@@ -136,7 +157,7 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         steps.append(
             Step(f"note the files of the snapshots of {machine}", lambda: note_files(conn, view(conn, machine, "vm")))
         )
-    gone = tuple(one.facts.name for one in going)
+    gone = (*(one.facts.name for one in going), *left)
     taken = (name,) if method is not None and name is not None else ()
     after = (*(one for one in before if one not in gone), *taken)
     return SnapshotPlan(
@@ -149,7 +170,8 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         method,
         gone,
         main=main,
-        deletions={one: deletion_words(machine, one) for one in gone},
+        deletions={**{one: deletion_words(machine, one) for one in gone}, **left},
+        remarks=tuple(remarks),
     )
 
 
@@ -163,19 +185,65 @@ def _plan_put_back(found: SnapshotView, before: tuple[str, ...], aside: tuple[st
     return SnapshotPlan((step,), before, after, found.power.state, found.power.state, unfinished=True)
 
 
+def _plan_let_go(found: SnapshotView, before: tuple[str, ...], work: SnapshotWork) -> SnapshotPlan:
+    """What comes first where a run was killed while it held the machine still."""
+    step = Step(
+        f"let {found.name} run on, which an interrupted run has held for snapshot {work.snapshot}",
+        lambda: let_go(found.power.handle, work),
+    )
+    state = "running" if work.paused and found.power.state == "paused" else found.power.state
+    return SnapshotPlan((step,), before, before, found.power.state, state, unfinished=True)
+
+
+def _leftovers(
+    conn: VirConnect, found: SnapshotView, request: SnapshotRequest, steps: list[Step], remarks: list[str]
+) -> dict[str, str]:
+    """What is in the cluster and libvirt knows nothing of: its names, each with how the step that deletes it is
+    described. That is added to the steps where the task names it; all else is only remarked upon."""
+    going = {}
+    for name, volumes in undescribed(conn, found).items():
+        if name in request.names and request.state == ABSENT:
+            require_settled(found)
+            going[name] = f"delete snapshot {name} of {found.name} from its Ceph cluster, as libvirt does not know it"
+            steps.append(step_to_delete_undescribed(found, name, volumes, going[name]))
+        elif name not in request.names:
+            remarks.append(
+                f"its Ceph cluster has a snapshot {name} of it, which libvirt does not know: an interrupted run has "
+                "left it, or it was deleted by hand. state: absent with this name deletes it"
+            )
+    return going
+
+
 def _put_back(conn: VirConnect, machine: str) -> Step:
     return Step(f"put back what {machine} only reads", lambda: put_back(conn, view(conn, machine, "vm")))
 
 
-def _going(found: SnapshotView, request: SnapshotRequest, *, taken: bool) -> list[KnownSnapshot]:
+def _going(
+    conn: VirConnect, found: SnapshotView, request: SnapshotRequest, remarks: list[str], *, taken: bool
+) -> list[KnownSnapshot]:
     names = set(request.names) if request.state == ABSENT else set()
     if request.keep is not None:
         facts: Sequence = [one.facts for one in found.snapshots]
         expired = request.keep.expired(facts, request.now, coming=taken)
         # Who asks for a snapshot by its name does not have it deleted in the same task.
         kept = request.names if request.state == PRESENT else ()
-        names |= {one.name for one in expired if one.name not in kept}
+        names |= {
+            one.name for one in expired if one.name not in kept and not _is_cloned(conn, found, one.name, remarks)
+        }
     return [one for one in found.snapshots if one.facts.name in names]
+
+
+def _is_cloned(conn: VirConnect, found: SnapshotView, name: str, remarks: list[str]) -> bool:
+    """Whether a snapshot in a cluster has clones, which is remarked upon: it has had its time, and stays."""
+    snapshot = found.find(name)
+    if snapshot is None or snapshot.facts.kind != CEPH:
+        return False
+    try:
+        require_no_clones(conn, found, snapshot)
+    except ConflictError as exc:
+        remarks.append(f"snapshot {name} stays: {exc}")
+        return True
+    return False
 
 
 def _has_files(found: SnapshotView, going: Sequence[KnownSnapshot]) -> bool:

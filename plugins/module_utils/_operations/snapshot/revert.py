@@ -1,21 +1,15 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A machine goes back to a snapshot.
-
-libvirt brings back the whole description that the machine had then, with the metadata of that time: its tags, its
-variables, and whatever a move or an interrupted run had noted. What this collection remembers of the machine's place
-among the others stays as it is now; what belongs to the description and to the disks is as it was then.
-"""
+"""A machine goes back to a snapshot."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
+    CEPH,
     DISK_SNAPSHOT,
     EXTERNAL,
     PAUSED,
@@ -24,21 +18,20 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
     KnownSnapshot,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    READY,
-    MachineNotes,
-    find_notes,
-    notes_to_element,
-    read_notes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE as MOVE_NAMESPACE
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
-    NAMESPACE as SET_ASIDE_NAMESPACE,
-)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, read_notes
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import (
     REVERTS_EXTERNAL,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.notes import (
+    kept_notes,
+    with_notes,
+    would_bring_back,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.rolling_back import (
+    require_whole,
+    roll_back,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
 
@@ -67,34 +60,16 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
     before, after = machine.power.state, state_after(snapshot)
     words = f"revert {name} to snapshot {facts.name} ({before if before == after else f'{before} -> {after}'})"
     wanted = kept_notes(machine.notes, None if facts.domain is None else read_notes(facts.domain))
+    if facts.kind == CEPH:
+        require_whole(conn, machine, snapshot)
+        return [Step(words, lambda: roll_back(conn, machine, snapshot, wanted))]
     steps = []
-    if _would_bring_back(facts.domain, wanted):
+    if would_bring_back(facts.domain, wanted):
         steps.append(
             Step(f"keep the metadata of {name} in snapshot {facts.name}", lambda: _redefine(machine, snapshot, wanted))
         )
     steps.append(Step(words, lambda: _revert(machine, snapshot)))
     return steps
-
-
-def kept_notes(now: MachineNotes | None, then: MachineNotes | None) -> MachineNotes | None:
-    """The notes of a machine after a revert; None for one that is not ours now.
-
-    Of the description, and so of then: image, disks, nics, seed, host keys, the hash of merged XML. Of the machine's
-    place among others, and so of now: the rest. What it owns is never forgotten.
-    """
-    if now is None or then is None:
-        return now
-    return replace(
-        now,
-        status=READY,
-        claimed=False,
-        image=then.image,
-        disks=then.disks,
-        nics=then.nics,
-        seed=then.seed,
-        host_keys=then.host_keys,
-        fragment=then.fragment,
-    )
 
 
 def _require_revertible(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
@@ -138,36 +113,6 @@ def _require_same_disks(machine: SnapshotView, name: str, then: etree._Element, 
                 f"its disk {target} is {now_disks[target]} now, and was {place} when snapshot {name} was taken",
                 hint="Attach that one again first",
             )
-
-
-def _would_bring_back(then: etree._Element | None, wanted: MachineNotes | None) -> bool:
-    """Whether the metadata of the snapshot are others than the wanted ones."""
-    return then is not None and (read_notes(then) != wanted or bool(_moves(then)))
-
-
-def _moves(domain: etree._Element) -> list[etree._Element]:
-    """What a move had noted when the snapshot was taken."""
-    return [
-        one
-        for one in domain.iterfind("metadata/*")
-        if etree.QName(one).namespace in (MOVE_NAMESPACE, SET_ASIDE_NAMESPACE)
-    ]
-
-
-def with_notes(snapshot_xml: str, notes: MachineNotes | None) -> str:
-    """A snapshot's XML with these notes in the descriptions that it holds, and no note of a move."""
-    root = parse_xml(snapshot_xml)
-    for domain in (*root.iterfind("domain"), *root.iterfind("inactiveDomain")):
-        metadata = domain.find("metadata")
-        if metadata is None:
-            metadata = etree.Element("metadata")
-            place = domain.find("uuid")
-            domain.insert(0 if place is None else domain.index(place) + 1, metadata)
-        for old in (*find_notes(domain), *_moves(domain)):
-            metadata.remove(old)
-        if notes is not None:
-            metadata.append(notes_to_element(notes))
-    return etree.tostring(root, encoding="unicode")
 
 
 def _redefine(machine: SnapshotView, snapshot: KnownSnapshot, notes: MachineNotes | None) -> None:

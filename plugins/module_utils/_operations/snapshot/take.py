@@ -6,24 +6,49 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.agent import agent_limit
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL, INTERNAL, with_mark
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
+    CEPH,
+    EXTERNAL,
+    INTERNAL,
+    with_mark,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.record import ClusterRecord, record_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_disks
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
+    cluster_volumes,
+    name_in_cluster,
+    require_same_disks_now,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_free_places
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.held import (
+    FREEZE_SECONDS,
+    held_still,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import Method
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
 
-# A guest's file systems are frozen for a few seconds at most; an agent that needs longer is one that hangs.
-_FREEZE_SECONDS = 60
-
 
 def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Method, description: str) -> Step:
-    """The step that takes a snapshot; libvirt does all of it or nothing. Raises ConflictError when a file is there
-    that it would have to create."""
+    """The step that takes a snapshot; libvirt does all of it or nothing.
+
+    Raises ConflictError when a file is there that it would have to create, and VirtError where a cluster that has its
+    disks cannot do it.
+    """
+    if method.kind == CEPH:
+        _require_takeable(conn, machine, name)
+        return Step(
+            f"take snapshot {name} of {machine.name} ({words_of(method)})",
+            lambda: _take_in_cluster(conn, machine, name, method, description),
+        )
     require_free_places(conn, [*method.files.values(), *filter(None, [method.memory_file])])
     return Step(
         f"take snapshot {name} of {machine.name} ({words_of(method)})",
@@ -71,6 +96,51 @@ def _take(machine: SnapshotView, name: str, method: Method, description: str) ->
     with translate_errors(f"cannot take snapshot {name} of machine {machine.name}"):
         if method.kind == INTERNAL and bool(machine.power.handle.isActive()) != machine.active:
             raise ConflictError(f"machine {machine.name} was started or has stopped since this run looked")
-        limited = agent_limit(machine.power.handle, _FREEZE_SECONDS) if method.quiesce else contextlib.nullcontext()
+        limited = agent_limit(machine.power.handle, FREEZE_SECONDS) if method.quiesce else contextlib.nullcontext()
         with limited:
             machine.power.handle.snapshotCreateXML(snapshot_xml(name, method, description), flags)
+
+
+def _require_takeable(conn: VirConnect, machine: SnapshotView, name: str) -> list[in_cluster.PoolVolume]:
+    """The volumes that a snapshot of this name is taken of. Raises VirtError when it cannot be."""
+    require_same_disks_now(machine)
+    volumes = cluster_volumes(conn, machine.defined)
+    # A killed run may have left one of this name, and somebody may have cloned it since.
+    in_cluster.require_no_clones(volumes, name_in_cluster(machine, name))
+    return volumes
+
+
+def _take_in_cluster(conn: VirConnect, machine: SnapshotView, name: str, method: Method, description: str) -> None:
+    """The cluster has it first, then libvirt is told of it. A run that is killed in between leaves what nobody has
+    described: the next run of this name replaces it, and one that deletes it deletes it."""
+    handle, kept = machine.power.handle, name_in_cluster(machine, name)
+    with translate_errors(f"cannot inspect machine {machine.name}"):
+        if bool(handle.isActive()) != machine.active:
+            raise ConflictError(f"machine {machine.name} was started or has stopped since this run looked")
+        text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+    volumes = _require_takeable(conn, machine, name)
+    in_cluster.remove(volumes, kept)
+    # The snapshot of one volume alone is always of one moment.
+    work = SnapshotWork(name, frozen=method.quiesce, paused=machine.power.state == "running" and len(volumes) > 1)
+    held = held_still(handle, work) if work.frozen or work.paused else contextlib.nullcontext()
+    in_cluster.take(volumes, kept, held)
+    domain = parse_xml(text)
+    disks, left_out = written_disks(domain)
+    record = ClusterRecord(
+        name,
+        description,
+        int(time.time()),
+        next((one.facts.name for one in machine.snapshots if one.current), None),
+        machine.active,
+        disks,
+        left_out,
+        domain,
+    )
+    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
+    try:
+        with translate_errors(f"cannot describe snapshot {name} of machine {machine.name}"):
+            handle.snapshotCreateXML(record_xml(record), flags)
+    except VirtError:
+        with contextlib.suppress(VirtError):
+            in_cluster.remove(volumes, kept)
+        raise

@@ -20,7 +20,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView, view_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import (
+    HalfRevertedError,
+    PowerView,
+    view_machine,
+)
 
 # As libvirt counts its versions: 1000000 * major + 1000 * minor + release.
 _MAJOR, _MINOR = 1_000_000, 1_000
@@ -103,9 +107,13 @@ def _count_checkpoints(handle: t.Any) -> int:
         return 0
 
 
-def require_settled(machine: SnapshotView) -> None:
-    """Raise VirtError while somebody else is at work on the machine: a run, a move, a job of libvirt's."""
-    machine.power.require_changeable()
+def require_settled(machine: SnapshotView, *, reverting: bool = False) -> None:
+    """Raise VirtError while somebody else is at work on the machine: a run, a move, a job of libvirt's.
+
+    reverting: it is to be reverted, which also finishes a revert that was cut off.
+    """
+    if not (reverting and isinstance(machine.power.refusal, HalfRevertedError)):
+        machine.power.require_changeable()
     _require_whole(machine)
     if not machine.power.persistent:
         raise ConflictError(

@@ -203,9 +203,11 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
     pool, name = found
     target, image_format = need(element, "target").get("dev", ""), driver_format(element)
     have_mib = _must_grow(disk, pool, name, image_format)
+    wanted = disk.size_mib * MIB
+    if have_mib is None:
+        have_mib = _size_of_running(disk, element, pool, wanted, draft)
     if have_mib is None:
         return
-    wanted = disk.size_mib * MIB
     check_growth(disk, element, pool, name, machine, draft.hypervisor)
     runs = running_disk(disk, element, draft) is not None
     draft.differ(("disks", disk.name, "size"), have_mib, disk.size_mib)
@@ -216,6 +218,14 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
             lambda: _grow(draft, pool, name, image_format, target if runs else None, wanted),
         )
     )
+
+
+def _size_of_running(disk: Disk, element: etree._Element, pool: Pool, wanted: int, draft: Draft) -> int | None:
+    """The size in MiB that the running machine has a disk in whose device has grown already; None where it knows."""
+    if draft.live is None or running_disk(disk, element, draft) is None:
+        return None
+    have = volumes.lacks_growth(draft.domain.handle, need(element, "target").get("dev", ""), pool, wanted)
+    return None if have is None else -(-have // MIB)
 
 
 def _must_grow(disk: Disk, pool: Pool, name: str, image_format: str) -> int | None:

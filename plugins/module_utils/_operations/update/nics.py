@@ -13,7 +13,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import changes_bridge_vlans
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_nic, plain
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import nic_source
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import nic_source, nic_type
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import NicNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Values,
@@ -128,7 +128,7 @@ def _state_of(element: etree._Element) -> Values:
     """A nic of the XML in the words of its options."""
     model = element.find("model")
     return {
-        "type": element.get("type", ""),
+        "type": nic_type(element),
         "source": nic_source(element),
         "model": None if model is None else model.get("type"),
         # A link that nobody ever took down is up.

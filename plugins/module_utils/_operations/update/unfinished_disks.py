@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof imp
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
     USED,
+    Usage,
     delete_unused,
     require_unused,
     volume_exists,
@@ -29,14 +30,14 @@ def clear_half_added(draft: Draft) -> list[VolumeNote]:
 
     What others have come to use is theirs, and no more the machine's own; so is what nothing proves to be that run's
     work. Raises ConflictError where it is not known
-    whether any do.
+    whether any do; what the other hypervisors are to be asked about is noted in this one.
     """
     cleared = []
     for note in draft.known_notes.volumes:
         if not note.building:
             continue
         pool = draft.hypervisor.pools.get(note.pool)
-        use = draft.hypervisor.usage.of(pool, note.name, owner=draft.name)
+        use = _usage(draft).of(pool, note.name, owner=draft.name)
         if draft.name in use.machines:
             continue
         draft.drop_volume(note)
@@ -63,15 +64,21 @@ def _left(note: VolumeNote) -> str:
 
 def _clear_step(draft: Draft, pool: Pool, note: VolumeNote, what: str) -> Step:
     conn, owner, volume = draft.hypervisor.conn, draft.name, (pool, note.name)
+    elsewhere = draft.hypervisor.left_elsewhere
     if volume_exists(*volume):
-        require_unused(draft.hypervisor.usage, [volume], owner=owner)
+        draft.hypervisor.ask_about([volume])
+        require_unused(_usage(draft), [volume], owner=owner)
 
     def clear() -> None:
         if volume_exists(*volume):
             require_proven(pool, note)
-            delete_unused(conn, [volume], owner=owner)
+            delete_unused(conn, [volume], owner=owner, elsewhere=elsewhere)
 
     return Step(f"remove {what}", clear)
+
+
+def _usage(draft: Draft) -> Usage:
+    return draft.hypervisor.usage.told(draft.hypervisor.left_elsewhere)
 
 
 def _attached(disks: tuple[DiskNote, ...], present: set[str | None]) -> tuple[DiskNote, ...]:

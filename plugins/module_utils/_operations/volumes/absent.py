@@ -19,8 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_fa
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.volume import VolumeSpec
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import shared_volume
 from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import shared_volume
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.found import find
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import (
     VolumePlan,

@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.compare import stamp_of
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.fill import FilledVolume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import zero_logical
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
@@ -79,10 +80,12 @@ class _Empty:
             try:
                 element = new.element(new.size_bytes, new.image_format)
                 self._begun = True
-                volumes.make_volume(new.pool, new.name, element, mark=self._mark)
+                made = volumes.make_volume(new.pool, new.name, element, mark=self._mark)
             except volumes.VolumeExistsError:
                 self._begun = False
                 raise
+        # It may take long, and nobody uses a volume that bears a mark.
+        zero_logical(new.pool, made, 0)
 
     def undo(self) -> None:
         new = self._new

@@ -76,6 +76,19 @@ def growth_step(
     return Step(f"grow volume {volume.name} of pool {pool.name} from {words}", apply)
 
 
+def lacks_growth(pool: Pool, volume: Volume, size_bytes: int, view: HypervisorView) -> bool:
+    """Whether a machine runs with a volume that has this size, and does not know it: see volumes.lacks_growth."""
+    if pool.source_type != BLOCK:
+        return False
+    names = {user.machine for user in view.usage.users_of(pool, volume.name) if user.machine is not None}
+    return any(
+        volumes.lacks_growth(view.domains[name].handle, target, pool, size_bytes) is not None
+        for name in sorted(names)
+        if name in view.domains and view.domains[name].active
+        for target in _targets(_descriptions(view, name)[0], pool, volume, view)
+    )
+
+
 def _running_machine(
     pool: Pool, volume: Volume, view: HypervisorView, where: str, named: str | None = None
 ) -> str | None:

@@ -30,8 +30,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.v
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import shared_volume
 from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import shared_volume
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.absent import (
     check_deletion,
     clear_step,
@@ -39,7 +39,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.abs
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.creation import NewVolume, creation_step
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.found import find, require_known_format
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.growth import check_elsewhere, growth_step
+from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.growth import (
+    check_elsewhere,
+    growth_step,
+    lacks_growth,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import (
     VolumePlan,
     VolumeTask,
@@ -233,12 +237,13 @@ def _plan_existing(
     before = shown(pool, found)
     where = spec.given.place or spec.given.at("name")
     size_bytes = spec.size_bytes
-    if size_bytes is None or pool.same_size(size_bytes, found.capacity_bytes):
+    same = size_bytes is None or pool.same_size(size_bytes, found.capacity_bytes)
+    if size_bytes is None or (same and not lacks_growth(pool, found, size_bytes, view)):
         return VolumePlan(ResourcePlan(spec.name, before, before, where=where), None, None, unchecked)
     where_size = spec.given.at("size")
     if not told:
         require_known_format(view, pool, found, spec.disk_format, spec.given.at("format"))
-    if size_bytes < found.capacity_bytes:
+    if not same and size_bytes < found.capacity_bytes:
         raise ConflictError(
             f"volume {spec.name} of pool {pool.name} has {format_size(found.capacity_bytes)}, the task asks for "
             f"{format_size(size_bytes)}",
@@ -250,7 +255,7 @@ def _plan_existing(
     refusal = check_elsewhere(pool, found, view, where_size)
     if refusal is not None:
         return VolumePlan(ResourcePlan(spec.name, before, before, where=where), refusal, shared, unchecked)
-    request = volumes.space_request(pool, size_bytes=size_bytes - found.capacity_bytes)
+    request = volumes.space_request(pool, size_bytes=max(0, size_bytes - found.capacity_bytes))
     require_free_space([*view.space_requests, request], where_size)
     view.space_requests.append(request)
     after = {**before, "size_bytes": size_bytes}

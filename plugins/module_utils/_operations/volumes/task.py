@@ -19,8 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_fa
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.shared import SharedVolume
 from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import SharedVolume
 
 # What virt_init holds from its first look at the volumes until its machines use what it saw there.
 _MACHINES_LOCK = "init"

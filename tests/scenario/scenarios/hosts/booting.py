@@ -6,14 +6,14 @@ When each of them started and stopped stands in the log that libvirt writes of i
 
 from __future__ import annotations
 
-import json
 import re
 import time
 import typing as t
 from datetime import datetime
 
 from ...cloud import Answer, Cloud, must
-from ...needs import TINY
+from ...driving.tasks import role_well
+from ...needs import TINY, current_hypervisors
 from ...runner import ScenarioRun
 
 # Machines of others with autostart would start as well.
@@ -38,18 +38,29 @@ _TRIES = 5
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
-    scenario.step("a task starts machines in their order", lambda: _made(cloud), vital=True)
+    current_hypervisors(cloud)
+    with_a_task(scenario, cloud)
     scenario.step("power starts and stops those of two hypervisors in their order", lambda: _by_power(cloud))
     scenario.step(
         "the end of a maintenance names what is off, and starts it in order", lambda: _after_maintenance(cloud)
     )
+    with_the_host(scenario, cloud)
+    scenario.step("the option is off: the units are gone, the machines run on", lambda: _option_off(cloud))
+
+
+def with_a_task(scenario: ScenarioRun, cloud: Cloud) -> None:
+    """The machines, which the host starts from then on."""
+    scenario.step("a task starts machines in their order", lambda: _made(cloud), vital=True)
+
+
+def with_the_host(scenario: ScenarioRun, cloud: Cloud) -> None:
+    """What happens when the host boots, or its daemons start anew: where it matters which daemons they are."""
     scenario.step("hypervisors again, and a restart of the units: no machine changes", lambda: _restarts(cloud))
     scenario.step("the host shuts down: the machines stop in the reverse order", lambda: _stops(cloud), vital=True)
     scenario.step("the host boots: they start in their order, and no other one", lambda: _boots(cloud))
     scenario.step("what somebody stopped since then stays off", lambda: _stays_off(cloud))
     scenario.step("if the unit fails, libvirt starts them all", lambda: _without_the_script(cloud))
     scenario.step("without an order libvirt starts them, as without the unit", lambda: _without_order(cloud))
-    scenario.step("the option is off: the units are gone, the machines run on", lambda: _option_off(cloud))
 
 
 def _spec(name: str, **more: t.Any) -> dict[str, t.Any]:
@@ -57,8 +68,6 @@ def _spec(name: str, **more: t.Any) -> dict[str, t.Any]:
 
 
 def _made(cloud: Cloud) -> None:
-    # A lab that was kept may be from before.
-    cloud.play_well("hypervisors", live=False)
     # Not in their order.
     specs = [_spec(name, autostart=True, **MACHINES[name]) for name in ("web", "any", "db", "app")]
     answer, _result = cloud.init(HOST, machines=specs)
@@ -167,14 +176,12 @@ def _without_order(cloud: Cloud) -> None:
 
 def _option_off(cloud: Cloud) -> None:
     before = _processes(cloud)
-    off = ("-e", json.dumps({"virt_hypervisor_start_order": False}))
-    cloud.play_well("hypervisors", *off, live=False)
+    role_well(cloud, "virt_hypervisor", "hypervisors", changes=True, virt_hypervisor_start_order=False)
     for host in cloud.hosts:
         cloud.on(host, f"! systemctl cat {UNIT} 2>/dev/null && test ! -e /usr/local/lib/{UNIT}.py")
-    again = cloud.play_well("hypervisors", *off, live=False)
-    must(again.recap("changed") == 0, again.text)
+    role_well(cloud, "virt_hypervisor", "hypervisors", changes=False, virt_hypervisor_start_order=False)
     must(_processes(cloud) == before, f"{before} have become {_processes(cloud)}")
-    cloud.play_well("hypervisors", live=False)
+    role_well(cloud, "virt_hypervisor", "hypervisors", changes=True)
     must(_processes(cloud) == before, f"{before} have become {_processes(cloud)}")
 
 

@@ -38,16 +38,19 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("hosts come up, one with packages of modular daemons", lambda: _start(cloud), vital=True)
         scenario.step("hypervisors, check mode, on bare hosts", lambda: _check(cloud))
         scenario.step("hypervisors: each host has the daemons of its packages", lambda: _made(cloud), vital=True)
-        scenario.step("again, and in check mode: nothing to change", lambda: _again(cloud))
+        scenario.step("again, and in check mode: nothing to change", lambda: _both_again(cloud))
         scenario.step("they reach each other over TLS, also when the daemons are idle", lambda: _reached(cloud))
         scenario.step("again with idle daemons: nothing to change", lambda: _again_idle(cloud))
-        scenario.step("a secret, a network and a volume: run, run again", lambda: _resources(cloud))
         scenario.step("a machine is made, and the inventory lists it", lambda: _machine(cloud), vital=True)
         scenario.step("it moves live to libvirtd, and back", lambda: _moves(cloud))
-        scenario.step("qemu.conf changes, and it runs on", lambda: _configured(cloud))
+        scenario.step(
+            "qemu.conf changes, a secret, a network and a volume come: run, run again, and it runs on",
+            lambda: _configured(cloud),
+        )
         scenario.step("one more name: the new certificate is shown, nothing was restarted", lambda: _renewed(cloud))
         scenario.step("the machine goes", lambda: _purged(cloud), vital=True)
-        booting.run(scenario, cloud)
+        booting.with_a_task(scenario, cloud)
+        booting.with_the_host(scenario, cloud)
         scenario.step("it leaves, with the machines moved and TLS closed", lambda: _leaves(cloud))
     finally:
         # Other scenarios take the hosts that they find.
@@ -87,9 +90,13 @@ def _all_are(cloud: Cloud, host: str, word: str, units: str) -> None:
 
 
 def _again(cloud: Cloud, *words: str) -> None:
-    for mode in ((), ("--check",)):
-        answer = cloud.play_well("hypervisors", *words, *mode, live=False)
-        must(answer.recap("changed") == 0, answer.text)
+    answer = cloud.play_well("hypervisors", *words, live=False)
+    must(answer.recap("changed") == 0, answer.text)
+
+
+def _both_again(cloud: Cloud) -> None:
+    _again(cloud)
+    _again(cloud, "--check")
 
 
 def _idle(cloud: Cloud) -> None:
@@ -110,13 +117,13 @@ def _again_idle(cloud: Cloud) -> None:
     _again(cloud)
 
 
-def _resources(cloud: Cloud) -> None:
-    options = ("-e", json.dumps(RESOURCES))
-    cloud.play_well("hypervisors", *options, live=False)
+def _have_resources(cloud: Cloud) -> None:
     for host in FLEET:
         cloud.on(host, "virsh secret-list | grep modular-secret && virsh vol-info modular.raw default")
         cloud.on(host, "virsh net-list --name | grep -x modular-net && ip -brief address | grep 192.0.2.1/24")
-    _again(cloud, *options)
+
+
+def _remove_resources(cloud: Cloud) -> None:
     for host in FLEET:
         secret = "$(virsh secret-list | awk '/modular-secret/ {print $1}')"
         cloud.on(
@@ -155,14 +162,15 @@ def _began(cloud: Cloud, unit: str) -> str:
 
 def _configured(cloud: Cloud) -> None:
     before = _process(cloud), _began(cloud, "virtqemud.service")
-    options = ("-e", json.dumps({"virt_hypervisor_qemu_conf": {"max_core": 0}}))
+    options = ("-e", json.dumps({"virt_hypervisor_qemu_conf": {"max_core": 0}, **RESOURCES}))
     cloud.play_well("hypervisors", *options, live=False)
     after = _process(cloud), _began(cloud, "virtqemud.service")
     must(after[0] == before[0], "the machine was restarted")
     must(after[1] != before[1], "virtqemud has not read its configuration again")
     must(home(cloud, MACHINE["name"]) == MODULAR, "the machine is not known any more")
+    _have_resources(cloud)
     _again(cloud, *options)
-    cloud.play_well("hypervisors", live=False)
+    _remove_resources(cloud)
 
 
 def _shown(cloud: Cloud) -> str:

@@ -8,7 +8,7 @@ import re
 import typing as t
 
 from ...cloud import COMMAND_SECONDS, FLEET, Answer, Cloud, must
-from ...needs import NEWER, RELEASES
+from ...needs import NEWER, RELEASES, current_hypervisors
 from ...runner import ScenarioRun
 from ..fleet.evacuating import names, provision
 
@@ -24,7 +24,7 @@ KEPT = f"virsh pool-info default && virsh pool-info images && ip link show br0 &
 # A certificate of the host before it left.
 OLD = "/root/retired"
 # When runs are killed, in seconds after they have begun: while they check, move, revoke and remove.
-KILLS = (6, 12, 18, 24, 30, 40)
+KILLS = (5, 9, 13, 18, 22, 30)
 # What changes when a host gets other files, or its daemons are started anew.
 _STATE = (
     "find /etc/pki /etc/libvirt /etc/systemd/system -type f -not -path '/etc/libvirt/qemu/*' -exec sha256sum {} +"
@@ -64,8 +64,7 @@ def _hypervisors(cloud: Cloud) -> None:
 def _joins(cloud: Cloud) -> None:
     if NEWER not in cloud.lab_hosts():
         cloud.lab_well("up", "--hosts", "3", "--release", RELEASES)
-    # A lab that was kept may be from before.
-    cloud.play_well("hypervisors", live=False)
+    current_hypervisors(cloud)
     cloud.use(ALL)
     _hypervisors(cloud)
     _reaches(cloud)

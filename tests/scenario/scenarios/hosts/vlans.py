@@ -38,9 +38,9 @@ BRIDGES: list[dict[str, t.Any]] = [
 # name: its VLAN and its address. All in one network, so that only VLANs keep them apart.
 MACHINES = {
     "vlan1": (VLAN, "198.51.100.11"),
-    "vlan2": (VLAN, "198.51.100.12"),
-    "vlan3": (OTHER_VLAN, "198.51.100.13"),
+    "vlan2": (OTHER_VLAN, "198.51.100.12"),
 }
+FIRST, SECOND = MACHINES
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
@@ -49,12 +49,14 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("the role again: nothing to change", lambda: _again(cloud))
         scenario.step("a bond with a bridge that carries its VLANs, and a bridge on a VLAN", lambda: _links(cloud))
         scenario.step("machines in VLANs of their own", lambda: _machines(cloud), vital=True)
-        scenario.step("the same VLAN leads to each other, another one does not", lambda: _apart(cloud))
+        scenario.step("another VLAN leads to none of this one", lambda: _apart(cloud))
         scenario.step(
             "the VLAN leads out by the bond and in at the other card, as far as the MTU goes", lambda: _outside(cloud)
         )
         scenario.step("the bond goes on without one of its cards", lambda: _fail_over(cloud))
-        scenario.step("a running machine gets another VLAN, several, and one again", lambda: _change(cloud))
+        scenario.step(
+            "a running machine gets the other's VLAN and reaches it, several, and one again", lambda: _change(cloud)
+        )
         scenario.step("the host boots, and all is there", lambda: _reboot(cloud))
         scenario.step("the role again: nothing to change", lambda: _again(cloud))
     finally:
@@ -110,7 +112,8 @@ def _links(cloud: Cloud) -> None:
 def _init(cloud: Cloud, name: str, vlan: t.Any) -> None:
     nic = {"name": "eth0", "bridge": TRUNK, "vlan": vlan}
     for changes in (True, False):
-        answer, result = cloud.init(HOST, **TINY, name=name, autostart=True, nics=[nic])
+        # With the host one alone starts: it has a single processor for all.
+        answer, result = cloud.init(HOST, **TINY, name=name, autostart=name == FIRST, nics=[nic])
         must(answer.status == 0 and result["changed"] is changes, answer.text)
 
 
@@ -144,18 +147,16 @@ def _reaches(cloud: Cloud, name: str, address: str, claim: bool, words: str = ""
 
 
 def _apart(cloud: Cloud) -> None:
-    (_v, first), (_v, second), (_v, third) = MACHINES.values()
-    _reaches(cloud, "vlan1", second, True)
-    _reaches(cloud, "vlan2", first, True)
-    _reaches(cloud, "vlan1", third, False)
-    _reaches(cloud, "vlan3", first, False)
+    (_v, first), (_v, second) = MACHINES.values()
+    _reaches(cloud, FIRST, second, False)
+    _reaches(cloud, SECOND, first, False)
 
 
 def _outside(cloud: Cloud) -> None:
-    _reaches(cloud, "vlan1", OUTSIDE, True)
-    _reaches(cloud, "vlan3", OUTSIDE, False)
+    _reaches(cloud, FIRST, OUTSIDE, True)
+    _reaches(cloud, SECOND, OUTSIDE, False)
     # With the headers of IP and ICMP just the MTU. The guest has it as well, and takes larger ones apart.
-    _reaches(cloud, "vlan1", OUTSIDE, True, f"-s {MTU - 28}")
+    _reaches(cloud, FIRST, OUTSIDE, True, f"-s {MTU - 28}")
 
 
 def _fail_over(cloud: Cloud) -> None:
@@ -164,13 +165,13 @@ def _fail_over(cloud: Cloud) -> None:
     cloud.on(HOST, f"ip link set dev {first} down; for i in $(seq 30); do [ $({active}) != {first} ] && exit; done")
     try:
         must(cloud.on(HOST, active).strip() not in ("", first), "no other card carries it")
-        _reaches(cloud, "vlan1", OUTSIDE, True)
+        _reaches(cloud, FIRST, OUTSIDE, True)
     finally:
         cloud.on(HOST, f"ip link set dev {first} up")
 
 
 def _change(cloud: Cloud) -> None:
-    first = MACHINES["vlan1"][1]
+    first = MACHINES[FIRST][1]
     access = ["Egress Untagged", "PVID"]
     for vlans, tags, claim in (
         (VLAN, {VLAN: access}, True),
@@ -178,22 +179,21 @@ def _change(cloud: Cloud) -> None:
         ([VLAN, OTHER_VLAN], {VLAN: [], OTHER_VLAN: []}, False),
         (VLAN, {VLAN: access}, True),
     ):
-        _init(cloud, "vlan3", vlans)
-        must(_tags(cloud, _tap(cloud, "vlan3")) == tags, f"its port is not that of {vlans}")
-        _reaches(cloud, "vlan3", first, claim)
+        _init(cloud, SECOND, vlans)
+        must(_tags(cloud, _tap(cloud, SECOND)) == tags, f"its port is not that of {vlans}")
+        _reaches(cloud, SECOND, first, claim)
 
 
 def _reboot(cloud: Cloud) -> None:
-    for name in MACHINES:
-        clear(cloud, HOST, name)
+    # Machines that shut down with the host take it a minute each, and have nothing to do with VLANs.
+    cloud.on(HOST, "; ".join(f"virsh destroy {name}" for name in MACHINES))
+    clear(cloud, HOST, FIRST)
     reboot(cloud, HOST)
     _links(cloud)
-    wait_until_up(cloud, HOST, "vlan1")
-    wait_until_up(cloud, HOST, "vlan2")
-    _address(cloud, "vlan1")
-    _address(cloud, "vlan2")
-    _reaches(cloud, "vlan1", MACHINES["vlan2"][1], True)
-    _reaches(cloud, "vlan1", OUTSIDE, True)
+    wait_until_up(cloud, HOST, FIRST)
+    _address(cloud, FIRST)
+    must(_tags(cloud, _tap(cloud, FIRST)) == {VLAN: ["Egress Untagged", "PVID"]}, f"{FIRST} is in another VLAN")
+    _reaches(cloud, FIRST, OUTSIDE, True)
 
 
 def _clear(cloud: Cloud) -> None:

@@ -31,9 +31,6 @@ STATES = (
     ("running", "running", "resume"),
     ("saved", "shut off", "save"),
     ("running", "running", "resume from its saved state"),
-    ("paused", "paused", "pause"),
-    ("stopped", "shut off", "resume, shut down"),
-    ("running", "running", "start"),
 )
 
 
@@ -44,8 +41,11 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
             f"{state} by {action}: check, run, run again, on both hypervisors",
             functools.partial(_bring, cloud, state, words, action),
         )
+    scenario.step(
+        "stopped by resume, shut down: check, run, run again, on both hypervisors", lambda: _stopped_paused(cloud)
+    )
     scenario.step("a guest reboots, and is reset", lambda: _reboot(cloud))
-    scenario.step("Debian shuts down and starts, reboots, is saved and resumes", lambda: _debian(cloud))
+    scenario.step("Debian reboots, is saved and resumes, and shuts down", lambda: _debian(cloud))
     scenario.step("a guest that does not answer: an error, then by force", lambda: _deaf(cloud))
     scenario.step("off and on for the machine with pending memory, and for no other", lambda: _cycle(cloud))
     scenario.step("a mistake is one sentence, and changes nothing", lambda: _mistakes(cloud))
@@ -68,10 +68,12 @@ def _state(cloud: Cloud, host: str, name: str) -> str:
 
 def _states(cloud: Cloud) -> dict[str, str]:
     """Those of all machines."""
+    ask = 'for name in $(virsh list --all --name); do echo "$name: $(virsh domstate $name | head -n 1)"; done'
+    found = {host: cloud.on(host, ask).splitlines() for host in cloud.hosts}
     return {
-        f"{name} on {host}": _state(cloud, host, name)
-        for host in cloud.hosts
-        for name in cloud.on(host, "virsh list --all --name").split()
+        f"{name} on {host}": state
+        for host, lines in found.items()
+        for name, _colon, state in (line.partition(": ") for line in lines)
     }
 
 
@@ -124,8 +126,18 @@ def _bring(cloud: Cloud, state: str, words: str, action: str) -> None:
     must(again.recap("changed") == 0 and again.text.count(" already\n") == len(SMALL), again.text)
 
 
+def _stopped_paused(cloud: Cloud) -> None:
+    """virsh does before and after it what has been seen above."""
+    for name, host in SMALL.items():
+        cloud.on(host, f"virsh suspend {name}")
+    _bring(cloud, "stopped", "shut off", "resume, shut down")
+    for name, host in SMALL.items():
+        cloud.on(host, f"virsh start {name}")
+
+
 def _reboot(cloud: Cloud) -> None:
     host = SMALL[ONE]
+    _wait_until_up(cloud, host, ONE, 1)
     for state, action in (("rebooted", "reboot"), ("reset", "reset")):
         boots, process = _boots(cloud, host, ONE), _process(cloud, host, ONE)
         ahead = _power_well(cloud, f"vm={ONE}", f"state={state}", check=True)
@@ -144,17 +156,16 @@ def _process(cloud: Cloud, host: str, name: str) -> str:
 def _debian(cloud: Cloud) -> None:
     (host,) = [host for host in cloud.hosts if WEB in cloud.on(host, "virsh list --all --name").split()]
     _wait_for_agent(cloud, host)
+    # How it starts, and what check mode says, is not its own doing: the small ones have shown it.
     for state, words, action in (
-        ("stopped", "shut off", "shut down"),
-        ("running", "running", "start"),
         ("rebooted", "running", "reboot"),
         ("saved", "shut off", "save"),
         ("running", "running", "resume from its saved state"),
+        ("stopped", "shut off", "shut down"),
     ):
         size = int(cloud.on(host, f"stat -c %s {LOG}/{WEB}-serial.log"))
-        for check in (True, False):
-            done = _power_well(cloud, f"vm={WEB}", f"state={state}", check=check)
-            _must_say(done, rf"{WEB} +{host} .*  {action}( \(was |$)")
+        done = _power_well(cloud, f"vm={WEB}", f"state={state}")
+        _must_say(done, rf"{WEB} +{host} .*  {action}( \(was |$)")
         must(_state(cloud, host, WEB) == words, f"{WEB} is {_state(cloud, host, WEB)}")
         new = cloud.on(host, f"tail -c +{size + 1} {LOG}/{WEB}-serial.log")
         if state == "stopped":

@@ -55,15 +55,17 @@ def _machine(name: str, state: str, **options: t.Any) -> dict[str, t.Any]:
     return {**TINY, "name": name, "hypervisor": HERE, "state": state, **options}
 
 
-def _provision(cloud: Cloud, *machines: dict[str, t.Any], words: t.Sequence[str] = ()) -> Answer:
+def _provision(cloud: Cloud, *machines: dict[str, t.Any], words: t.Sequence[str] = (), live: bool = True) -> Answer:
     """The playbook on a list. The small guest has no SSH to wait for."""
     path = cloud.build / "scenario-states.yml"
     path.write_text(json.dumps({"virt_vms": machines, "virt_provision_wait": False}), encoding="utf-8")
-    return cloud.play("provision", "-e", f"@{path}", *words)
+    return cloud.play("provision", "-e", f"@{path}", *words, live=live)
 
 
-def _provision_well(cloud: Cloud, *machines: dict[str, t.Any], words: t.Sequence[str] = ()) -> Answer:
-    answer = _provision(cloud, *machines, words=words)
+def _provision_well(
+    cloud: Cloud, *machines: dict[str, t.Any], words: t.Sequence[str] = (), live: bool = True
+) -> Answer:
+    answer = _provision(cloud, *machines, words=words, live=live)
     must(answer.status == 0, answer.text)
     return answer
 
@@ -86,17 +88,19 @@ def _bring(cloud: Cloud, state: str, words: str, actions: str | None) -> None:
     """words: what virsh calls it then. actions: what is done; None for nothing."""
     machine = _machine(ONE, state)
     before = _states(cloud)
-    ahead = _provision_well(cloud, machine, words=["--check"])
+    # Nobody asks for the machine itself.
+    ahead = _provision_well(cloud, machine, words=["--check"], live=False)
     must(_states(cloud) == before, f"check mode has changed something: {ahead.text}")
-    done = _provision_well(cloud, machine)
+    done = _provision_well(cloud, machine, live=False)
     for answer in (ahead, done):
         if actions is None:
             must("\n1 machine is as it is to be.\n" in answer.text and answer.recap("changed") == 0, answer.text)
         else:
             must(re.search(rf"^{ONE} +{HERE} .*{actions}$", answer.text, re.MULTILINE) is not None, answer.text)
     must(_state(cloud, ONE) == words, f"{ONE} is {_state(cloud, ONE)}")
-    again = _provision_well(cloud, machine)
-    must(again.recap("changed") == 0 and _state(cloud, ONE) == words, again.text)
+    if actions is not None:
+        again = _provision_well(cloud, machine, live=False)
+        must(again.recap("changed") == 0 and _state(cloud, ONE) == words, again.text)
 
 
 def _running(cloud: Cloud) -> None:

@@ -22,6 +22,8 @@ from ...needs import start_lab
 from ...runner import ScenarioRun
 
 NEEDS = ()
+# As the reader has it.
+PIPELINING = False
 PAGE = Path("docs/docsite/rst/tutorial.rst")
 MACHINE = "web1"
 # What differs from run to run: figures with their units, and checksums.

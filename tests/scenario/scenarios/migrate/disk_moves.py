@@ -9,7 +9,7 @@ import shlex
 import typing as t
 
 from ...cloud import FLEET, Cloud, must
-from ...driving.consoles import clear, tell, wait_until_up
+from ...driving.consoles import clear, tell, tell_all, wait_until_up
 from ...driving.tasks import have, module, refused
 from ...moving import forget, has_moved, volumes
 from ...needs import MOVER
@@ -88,10 +88,10 @@ done
 
 
 def _lay_writer_down(cloud: Cloud) -> None:
-    _tell(cloud, "mkdir -p /tmp; rm -f /tmp/writer")
-    for line in _WRITER.strip().splitlines():
-        # Line by line: the console loses some of a long one.
-        _tell(cloud, f"echo {shlex.quote(line)} >> /tmp/writer")
+    # Line by line: the console loses some of a long one.
+    lines = [f"echo {shlex.quote(line)} >> /tmp/writer" for line in _WRITER.strip().splitlines()]
+    for status, said in tell_all(cloud, HOST, MACHINE, ["mkdir -p /tmp; rm -f /tmp/writer", *lines]):
+        must(status == 0, said)
 
 
 def _write_all_the_time(cloud: Cloud) -> None:
@@ -181,7 +181,8 @@ def _kill(cloud: Cloud) -> None:
         kill = f"process=$(pgrep -f '[A]nsiballZ_virt_migrate'); sleep {delay}; kill -9 $process"
         cloud.on(HOST, f"({noted}; {kill}) >/dev/null 2>&1 & :")
         _write_all_the_time(cloud)
-        module(cloud, HOST, "virt_migrate", name=MACHINE, pool=pool)
+        with cloud.modules_in_files():
+            module(cloud, HOST, "virt_migrate", name=MACHINE, pool=pool)
         answer, _result = module(cloud, HOST, "virt_migrate", name=MACHINE, pool=pool)
         must(answer.status == 0, answer.text)
         _end_writing(cloud)
@@ -225,7 +226,8 @@ def _off(cloud: Cloud) -> None:
     kill = "process=$(pgrep -f '[A]nsiballZ_virt_migrate'); sleep 0.5; kill -9 $process"
     noted = f"for i in $(seq 600); do virsh dumpxml {MACHINE} | grep -q brinemove && break; sleep 0.02; done"
     cloud.on(HOST, f"({noted}; {kill}) >/dev/null 2>&1 & :")
-    module(cloud, HOST, "virt_migrate", name=MACHINE, pool=FAST)
+    with cloud.modules_in_files():
+        module(cloud, HOST, "virt_migrate", name=MACHINE, pool=FAST)
     answer, _result = module(cloud, HOST, "virt_migrate", name=MACHINE, pool=FAST)
     must(answer.status == 0, answer.text)
     _is_in(cloud, PLACES[FAST], had)

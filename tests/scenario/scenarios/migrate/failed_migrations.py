@@ -47,8 +47,8 @@ def _begins(cloud: Cloud, here: str) -> None:
     must(life(cloud, NAME).host == here, f"it is on {home(cloud, NAME)}")
 
 
-def _states(cloud: Cloud, here: str, there: str) -> tuple[str, str]:
-    return cloud.state(here), cloud.state(there)
+def _states(cloud: Cloud, here: str, there: str) -> tuple[str, ...]:
+    return cloud.states(here, there)
 
 
 def _limit(cloud: Cloud, here: str, there: str) -> None:
@@ -96,7 +96,7 @@ def _all_killed(cloud: Cloud) -> None:
     _there_and_back(cloud, here, there, had, before)
 
 
-def _there_and_back(cloud: Cloud, here: str, there: str, had: set[str], before: tuple[str, str]) -> None:
+def _there_and_back(cloud: Cloud, here: str, there: str, had: set[str], before: tuple[str, ...]) -> None:
     """The next run removes what the last one left on the target, and moves the machine; then it comes home."""
     answer, result = migrate(cloud, here, name=NAME, target=there)
     must(answer.status == 0 and result["changed"], answer.text)

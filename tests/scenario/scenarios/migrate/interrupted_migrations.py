@@ -94,7 +94,7 @@ def _start(cloud: Cloud, here: str, there: str) -> None:
 
 def _written(cloud: Cloud, here: str, there: str) -> None:
     _make(cloud, here)
-    before = cloud.state(here), cloud.state(there)
+    before = cloud.states(here, there)
     with _under_way(cloud, here, there, NAME, DATA) as move:
         cloud.on(here, f"echo written | dd of={DATA} conv=notrunc status=none")
         digest = _sum(cloud, here, DATA)
@@ -148,7 +148,7 @@ def _refused_to_change(cloud: Cloud, here: str, there: str) -> None:
 
 def _changed(cloud: Cloud, here: str, there: str) -> None:
     _make(cloud, here)
-    before = cloud.state(here), cloud.state(there)
+    before = cloud.states(here, there)
     with _under_way(cloud, here, there, NAME, DATA) as move:
         cloud.on(here, f"virsh desc {NAME} --config --title --new-desc changed")
         answer = move.end()
@@ -159,7 +159,7 @@ def _changed(cloud: Cloud, here: str, there: str) -> None:
 
 def _maintained(cloud: Cloud, here: str, there: str) -> None:
     _make(cloud, here, 32)
-    before = cloud.state(here), cloud.state(there)
+    before = cloud.states(here, there)
     try:
         with _under_way(cloud, here, there, NAME, DATA) as move:
             answer = cloud.ansible(there, "brine.virt.virt_maintenance", json.dumps({"reason": "new disks"}))

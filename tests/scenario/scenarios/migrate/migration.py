@@ -112,10 +112,10 @@ def _name_taken(cloud: Cloud, here: str, there: str) -> None:
     xml = "<domain type='qemu'><name>mover</name><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
     cloud.on(there, f'echo "{xml}" > /run/other.xml && virsh define /run/other.xml')
     try:
-        before = cloud.state(here), cloud.state(there)
+        before = cloud.states(here, there)
         answer, result = migrate(cloud, here, name="mover", target=there)
         must(answer.status != 0 and "another machine has its name there" in result["msg"], answer.text)
-        must((cloud.state(here), cloud.state(there)) == before, "something has changed")
+        must(cloud.states(here, there) == before, "something has changed")
     finally:
         cloud.on(there, "virsh undefine mover")
 

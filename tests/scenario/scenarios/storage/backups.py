@@ -108,7 +108,8 @@ def _kill(cloud: Cloud) -> None:
     )
     for delay in (0, 0.1, 0.3):
         cloud.on(HOST, f"({script.format(delay)}) >/dev/null 2>&1 & :")
-        module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, kind="full")
+        with cloud.modules_in_files():
+            module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, kind="full")
         must(cloud.on(HOST, f"virsh domstate {MACHINE}").strip() == "running", "the machine does not run")
         must(set(before) <= set(_verify(cloud)), "a backup is damaged")
     made = _back_up(cloud)
@@ -194,7 +195,8 @@ def _kill_merge(cloud: Cloud) -> None:
         kept = _back_up(cloud, full_every=100)["id"]
         cloud.on(HOST, f"({script.format(delay)}) >/dev/null 2>&1 & :")
         options: dict[str, t.Any] = {"keep": {"last": 2}, "merge_above": 0, "full_every": 100}
-        module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, **options)
+        with cloud.modules_in_files():
+            module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, **options)
         must(sorted(_verify(cloud)) == _ids(cloud), "not all of them are whole")
         _require_sum(cloud, kept, now)
     made = _back_up(cloud, keep={"last": 2}, merge_above=0, full_every=100)
@@ -267,7 +269,7 @@ def _replace(cloud: Cloud) -> None:
 
 def _elsewhere(cloud: Cloud) -> None:
     tree = cloud.on(HOST, f"tar -C {PLACE} -cz {MACHINE} | base64 -w0").strip()
-    answer = cloud.run(*cloud.lab_command, "ssh", OTHER, f"base64 -d | tar -C {PLACE} -xz", stdin=tree)
+    answer = cloud.run(*cloud.ssh(OTHER, f"base64 -d | tar -C {PLACE} -xz"), stdin=tree)
     must(answer.status == 0, answer.text)
     words = ("-e", f"vm={MACHINE}", "-e", f"src={PLACE}", "-e", f"on={OTHER}", "-e", "started=true")
     answer = cloud.play("restore", *words, live=False)

@@ -7,7 +7,7 @@ import json
 import typing as t
 
 from ...cloud import Cloud, must
-from ...driving.consoles import clear, tell, wait_until_up
+from ...driving.consoles import ADDRESS, clear, tell, wait_until_up
 from ...driving.tasks import have, module, refused, role_well
 from ...needs import TINY, store_tiny
 from ...own_kernel import DISKS, HOST, reboot
@@ -41,7 +41,9 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("a volume in it, which grows", lambda: _volume(cloud))
         scenario.step("a machine boots from a disk in it", lambda: _machine(cloud))
         scenario.step("the disk grows under it", lambda: _grow(cloud))
-        scenario.step("the host boots: the group, the pool and the machine are there", lambda: _reboot(cloud))
+        scenario.step(
+            "the host boots: the group, the pools, the bridge and the machine are there", lambda: _reboot(cloud)
+        )
         scenario.step("the pool stays while the machine has a disk in it", lambda: _kept(cloud))
         scenario.step("the pool goes, and comes back with all that was in it", lambda: _gone(cloud))
     finally:
@@ -126,7 +128,9 @@ def _reboot(cloud: Cloud) -> None:
     reboot(cloud)
     _is_there(cloud)
     _has_words(cloud)
-    wait_until_up(cloud, HOST, MACHINE)
+    cloud.on(HOST, "virsh pool-info default && virsh pool-info images")
+    cloud.on(HOST, 'ip -4 -brief address show dev br0 | grep -q "$(echo $SSH_CONNECTION | cut -d" " -f3)"')
+    wait_until_up(cloud, HOST, MACHINE, ADDRESS)
 
 
 def _kept(cloud: Cloud) -> None:

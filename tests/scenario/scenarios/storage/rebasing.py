@@ -121,7 +121,8 @@ def _kill(cloud: Cloud) -> None:
         began = f"for i in $(seq 600); do ls {part} && break; sleep 0.02; done"
         kill = f"process=$(pgrep -f '[A]nsiballZ_virt_rebase'); sleep {delay}; kill -9 $process; pkill -9 qemu-img"
         cloud.on(HOST, f"({began}; {kill}) >/dev/null 2>&1 & :")
-        module(cloud, HOST, "virt_rebase", name=[MACHINE])
+        with cloud.modules_in_files():
+            module(cloud, HOST, "virt_rebase", name=[MACHINE])
         must(_sum(cloud) == still, f"killed after {delay} s, the disk has another content")
         answer, _result = module(cloud, HOST, "virt_rebase", name=[MACHINE])
         must(answer.status == 0 and _base(cloud) == _versions[-1], answer.text)

@@ -193,20 +193,57 @@ def test_a_name_that_the_inventory_has_for_another_host_is_refused(cloud: Cloud,
 def test_a_name_that_two_hosts_say_they_have_goes_to_none_of_them(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the full name of another host, which the inventory does not have; an address may be one that moves."""
+    """As the full name of another host, or its address for migrations, which the inventory does not have."""
     monkeypatch.setattr(virt_keys, "own_names", lambda: ["hv2.example", "198.51.100.9"])
     peers = {host: cloud.keep(host, state="trusted", own_names=True) for host in ("hv1", "hv2")}
     assert peers["hv1"]["names"] == ["192.0.2.1", "198.51.100.9", "hv1", "hv2.example"]
     kept = cloud.keep(own_names=True, peers=peers)
-    assert names(kept) == ["192.0.2.1", "198.51.100.9", "hv1"]
+    assert names(kept) == ["192.0.2.1", "hv1"]
     assert kept["warnings"] == [
+        "hv1 and hv2 both say that they have the address 198.51.100.9, so the certificate of hv1 does not get it: if "
+        "others reach one of them by it, give it to that one (names; in the role virt_tls: virt_tls_names)",
         "hv1 and hv2 both say that they are hv2.example, so the certificate of hv1 does not get this name: correct the "
         "host name of one of them, or give it to the one that it belongs to (names; in the role virt_tls: "
-        "virt_tls_names)"
+        "virt_tls_names)",
     ]
     assert not cloud.keep(own_names=True, peers=peers)["changed"]
     # The user says whose it is.
-    assert "hv2.example" in names(cloud.keep("hv2", own_names=True, peers=peers, names=["hv2.example"]))
+    given = ["hv2.example", "198.51.100.9"]
+    assert set(given) < set(names(cloud.keep("hv2", own_names=True, peers=peers, names=given)))
+
+
+def test_the_names_of_a_host_that_is_silent_are_its_own_all_the_same(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot say so itself; its certificate does."""
+    cloud.keep("hv2", names=["hv2.example", "198.51.100.2"])
+    monkeypatch.setattr(virt_keys, "own_names", lambda: ["hv2.example", "198.51.100.2", "198.51.100.1"])
+    peers = {"hv1": cloud.keep(state="trusted", own_names=True), "hv2": None}
+    kept = cloud.keep(own_names=True, peers=peers)
+    assert names(kept) == ["192.0.2.1", "198.51.100.1", "hv1"]
+    assert len(kept["warnings"]) == 2
+    # One that answers, and has these names no longer, and one that is none of the cloud's.
+    for peers_later in ({**peers, "hv2": {"names": ["hv2"]}}, {"hv1": peers["hv1"]}):
+        assert "hv2.example" in names(cloud.keep("hv1", own_names=True, peers=peers_later, days=364))
+
+
+def test_nothing_is_signed_while_hosts_only_learn_whom_to_trust(cloud: Cloud) -> None:
+    """Nobody knows yet which names the others have: the one that asks could have any of them."""
+    cloud.lie = {"names": ["hv1", "hv2.example"], "requests": {"libvirt_server": make_request_of(cloud)}}
+    with pytest.raises(ConflictError, match="hv1 asks for a certificate where it is to trust the authority alone"):
+        cloud.keep(state="trusted", own_names=True)
+    assert not list((cloud.place / "authority" / "issued").glob("*/*"))
+
+
+def make_request_of(cloud: Cloud) -> str:
+    key, request = cloud.place / "liar.key", cloud.place / "liar.csr"
+    subprocess.run(
+        ["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=x"]
+        + ["-keyout", str(key), "-out", str(request)],
+        check=True,
+        capture_output=True,
+    )
+    return request.read_text(encoding="ascii")
 
 
 @pytest.mark.parametrize("answer", [None, {}, {"names": None}, {"names": 7}, {"names": [7, None]}, "no"])

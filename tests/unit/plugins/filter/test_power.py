@@ -138,6 +138,16 @@ def test_who_runs_elsewhere_is_not_started_after_a_maintenance() -> None:
     )
 
 
+def test_who_may_run_elsewhere_is_not_started_after_a_maintenance() -> None:
+    off = {"state": "shutoff", "autostart": True}
+    results = {"hv1": {"machines": [record("db1", **off), record("web1", **off)]}}
+    found = FILTERS["autostart_targets"](results, ["hv1"], last_seen={"db1": ["hv2"]}, cloud=["hv1", "hv2"])
+    assert (found["targets"], list(found["left_out"])) == ({"hv1": ["web1"]}, ["db1 on hv1"])
+    assert found["left_out"]["db1 on hv1"].endswith(
+        "If it is the right one there: brine.virt.power -e vm=db1 -e on=hv1 -e state=running"
+    )
+
+
 NOBODY = (
     "No machine is named. Give its name with -e vm=NAME, or -e tag=TAG, -e on=HYPERVISOR, -e in_state=STATE, "
     "or -e all=true"
@@ -218,6 +228,34 @@ def test_a_machine_that_is_defined_twice_is_left_out() -> None:
     assert targets(cloud, vm="old", on="hv1", state="running")["targets"] == {"hv1": ["old"]}
 
 
+OFF = {"hv1": {"machines": [record("web1", "web", state="shutoff"), record("web3", "web", state="shutoff")]}}
+SEEN = {"web1": ["hv1", "hv3"], "web3": ["hv1", "hv0"]}
+
+
+@pytest.mark.parametrize("silent", [DEAD, {}])
+def test_what_may_run_on_a_hypervisor_that_says_nothing_is_not_started(silent: dict[str, t.Any]) -> None:
+    """Neither while that one is silent, nor while it is not asked. hv0 is of another cloud."""
+    cloud, known = {**OFF, **silent}, {"last_seen": SEEN, "hypervisors": ["hv1", "hv2", "hv3"]}
+    found = targets(cloud, vm="web1,web3", state="running", **known)
+    assert (found["targets"], found["errors"]) == (
+        {},
+        [
+            "vm: machine 'web1' is off on hv1, and may run on hv3, where it was seen before, and which did not answer "
+            "or was not asked (--limit). Bring that hypervisor back, or add -e on=hv1 if it is not there any more"
+        ],
+    )
+    for given in ({"all": True}, {"tag": "web"}, {"in_state": "shutoff"}):
+        found = targets(cloud, state="running", **given, **known)
+        assert found["targets"] == {"hv1": ["web3"]}
+        assert found["left_out"]["web1 on hv1"].startswith("it was not started, as it may run on hv3, where")
+    # The user knows where it is; what runs, runs there; and what is stopped runs nowhere.
+    assert targets(cloud, vm="web1", on="hv1", state="running", **known)["targets"] == {"hv1": ["web1"]}
+    assert targets(cloud, vm="web1", state="stopped", **known)["targets"] == {"hv1": ["web1"]}
+    assert targets(CLOUD, vm="web1", state="running", **known)["targets"] == {"hv1": ["web1"]}
+    answered = {**OFF, "hv3": {"machines": []}}
+    assert targets(answered, vm="web1", state="running", **known)["targets"] == {"hv1": ["web1"]}
+
+
 def test_what_is_no_answer() -> None:
     with pytest.raises(AnsibleFilterError, match=r"brine\.virt\.power_targets: the input is not a mapping"):
         FILTERS["power_targets"]([], state="stopped")
@@ -226,7 +264,15 @@ def test_what_is_no_answer() -> None:
 
 
 def machine(name: str, **more: t.Any) -> dict[str, t.Any]:
-    return {"name": name, "before": "running", "state": "running", "actions": [], "seconds": 0.0, "error": None, **more}
+    return {
+        "name": name,
+        "before": "running",
+        "state": "running",
+        "actions": [],
+        "seconds": 0.0,
+        "failed": "msg" in more,
+        **more,
+    }
 
 
 def test_a_row_for_each_machine() -> None:
@@ -235,8 +281,8 @@ def test_a_row_for_each_machine() -> None:
             "machines": [
                 machine("web1", state="shutoff", actions=["shut down"], seconds=7.4),
                 machine("web2"),
-                machine("web3", state="shutoff", actions=["shut down"], error="it could not start: no\x1b memory"),
-                machine("web4", error="it is off"),
+                machine("web3", state="shutoff", actions=["shut down"], msg="it could not start: no\x1b memory"),
+                machine("web4", msg="it is off"),
                 machine("web5", actions=["shut down", "start"]),
             ]
         },
@@ -279,7 +325,7 @@ def test_the_words_are_those_of_the_module() -> None:
 
 def test_results_of_several_groups_are_one_report() -> None:
     def done(name: str) -> dict[str, t.Any]:
-        machine = {"name": name, "before": "shutoff", "state": "running", "actions": ["start"], "error": None}
+        machine = {"name": name, "before": "shutoff", "state": "running", "actions": ["start"], "failed": False}
         return {"machines": [{**machine, "changed": True, "seconds": 1.0}]}
 
     silent = {"failed": True, "msg": "did not answer"}

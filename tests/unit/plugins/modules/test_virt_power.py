@@ -51,14 +51,14 @@ def test_the_result(call: Call, check_mode: bool) -> None:
         "msg": "1 changed, 1 already so",
         "delay_seconds": 0,
         "machines": [
-            {"name": "db1", "changed": False, "before": "shutoff", "state": "shutoff", "actions": [], "error": None},
+            {"name": "db1", "changed": False, "before": "shutoff", "state": "shutoff", "actions": [], "failed": False},
             {
                 "name": "web1",
                 "changed": True,
                 "before": "running",
                 "state": "shutoff",
                 "actions": ["shut down"],
-                "error": None,
+                "failed": False,
             },
         ],
         "diff": [

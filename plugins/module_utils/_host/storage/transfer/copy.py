@@ -32,6 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph impo
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import zero_logical
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import (
     grow_volume,
@@ -58,7 +59,7 @@ _CONVERT_SECONDS = 24 * 3600
 
 @dataclass(frozen=True)
 class _CopySource:
-    """A volume to copy from. overlay: it holds only the difference to another one."""
+    """A volume to copy from. overlay: it holds only the difference to another one. size_bytes: of its disk."""
 
     handle: t.Any
     name: str
@@ -67,6 +68,7 @@ class _CopySource:
     format: str
     kind: str
     overlay: bool
+    size_bytes: int
 
 
 def shares_blocks(pool: Pool, image_path: str, image_format: str) -> bool:
@@ -91,30 +93,40 @@ def shares_blocks(pool: Pool, image_path: str, image_format: str) -> bool:
 
 
 def create_copy(
-    pool: Pool, name: str, *, size_bytes: int, image_format: str, source: t.Any, source_format: str, mark: str = ""
+    pool: Pool,
+    name: str,
+    *,
+    size_bytes: int,
+    image_format: str,
+    source: t.Any,
+    source_format: str,
+    mark: str = "",
+    wipe: bool = True,
 ) -> None:
     """A new volume with all of another volume's content, grown to size_bytes.
 
     source: libvirt's handle of the volume to copy, which nobody writes to; source_format: what it is known to be.
     Blocks are shared with it where the file system can. mark: what tells the volume from others, see proof.py; it
-    has it before its content, unless libvirt fills it. Raises ConflictError when libvirt takes the source for another
-    format, UnsupportedError when the pool cannot hold such a copy; whatever else goes wrong, what was made is left
-    under this name for the caller to take back.
+    has it before its content, unless libvirt fills it. wipe: whether a logical volume has zeros after its content.
+    Raises ConflictError when libvirt takes the source for another format, UnsupportedError when the pool cannot hold
+    such a copy; whatever else goes wrong, what was made is left under this name for the caller to take back.
     """
     pool.require_format(image_format)
     origin = _look_at(source, source_format)
     with full_pool_named(pool, f"cannot copy {origin.name} to volume {name} of pool {pool.name}", size_bytes):
-        _copy(pool, name, size_bytes, image_format, origin, mark)
+        _copy(pool, name, size_bytes, image_format, origin, mark, wipe=wipe)
 
 
-def _copy(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _CopySource, mark: str) -> None:
+def _copy(
+    pool: Pool, name: str, size_bytes: int, image_format: str, origin: _CopySource, mark: str, *, wipe: bool
+) -> None:
     if not origin.overlay and shares_blocks(pool, origin.path, image_format):
         _clone(pool, name, size_bytes, image_format, origin, mark)
     elif _fills_files(pool) and origin.kind in (FILE, BLOCK):
         _fill_here(pool, name, size_bytes, image_format, origin, mark)
     elif pool.type in _FILLED_BY_LIBVIRT:
         # Not in an rbd pool: when the name is taken there, libvirt deletes what has it.
-        _copy_by_libvirt(pool, name, size_bytes, image_format, origin, mark)
+        _copy_by_libvirt(pool, name, size_bytes, image_format, origin, mark, wipe=wipe)
     elif pool.local and pool.type in _FILLED_HERE and origin.kind in (FILE, BLOCK):
         _fill_here(pool, name, size_bytes, "raw", origin, mark)
     else:
@@ -145,6 +157,7 @@ def _look_at(handle: t.Any, image_format: str) -> _CopySource:
         format=image_format,
         kind=root.get("type", "file"),
         overlay=root.find("backingStore/path") is not None,
+        size_bytes=int(root.findtext("capacity") or 0),
     )
 
 
@@ -175,7 +188,9 @@ def _clone(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _C
     _grow_to(pool, name, size_bytes, image_format)
 
 
-def _copy_by_libvirt(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _CopySource, mark: str) -> None:
+def _copy_by_libvirt(
+    pool: Pool, name: str, size_bytes: int, image_format: str, origin: _CopySource, mark: str, *, wipe: bool
+) -> None:
     root = new_volume_element(pool, name, size_bytes, image_format)
     made = False
     # Files of another machine cannot be cloned from here. libvirt can, raw to raw, and leaves nothing when it cannot.
@@ -184,7 +199,9 @@ def _copy_by_libvirt(pool: Pool, name: str, size_bytes: int, image_format: str, 
             make_volume(pool, name, root, origin.handle, libvirt.VIR_STORAGE_VOL_CREATE_REFLINK, mark=mark)
             made = True
     if not made:
-        make_volume(pool, name, root, origin.handle, mark=mark)
+        filled = make_volume(pool, name, root, origin.handle, mark=mark)
+        if wipe:
+            zero_logical(pool, filled, origin.size_bytes)
     if pool.source_type != BLOCK:
         _grow_to(pool, name, size_bytes, image_format)
 

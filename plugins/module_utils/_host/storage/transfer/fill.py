@@ -29,7 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
     new_upload,
     sending,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_volume, zero_logical
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload, read_upload
@@ -70,7 +70,10 @@ class FilledVolume:
         with translate_errors(f"cannot look up volume {name} of pool {pool.name}"):
             volume = pool.handle.storageVolLookupByName(name)
         what = f"cannot write volume {name} of pool {pool.name}"
-        with sending(self._upload), full_pool_named(pool, what, os.path.getsize(path if opened is None else opened)):
+        size_bytes = os.path.getsize(path if opened is None else opened)
+        with sending(self._upload), full_pool_named(pool, what, size_bytes):
+            # What the file does not fill; the mark stays as long as the volume is not whole.
+            zero_logical(pool, volume, max(size_bytes, MARK_BYTES))
             send_file(
                 path,
                 volume,

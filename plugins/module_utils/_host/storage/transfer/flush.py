@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
@@ -29,6 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_those_unused
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import make_volume, new_volume_element
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import flush_name, is_flush_name
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
@@ -122,12 +123,13 @@ def _delete_left_states(conn: VirConnect, pool: Pool) -> None:
     """Delete what runs that were cut off have saved to a pool; where other hypervisors may do the same, it stays."""
     if seen_elsewhere(pool):
         return
-    left = list(filter(is_flush_name, pool.handle.listVolumes()))
+    left = sorted(filter(is_flush_name, pool.handle.listVolumes()))
     # Other moves may be at it just now. Asked after the volumes: each domain was there before its state.
     alive = {domain.name() for domain in conn.listAllDomains(0)} if left else set()
-    for name in set(left) - alive:
-        with contextlib.suppress(libvirt.libvirtError):
-            pool.handle.storageVolLookupByName(name).delete(0)
+    # What something uses all the same, and what cannot be deleted, is for nobody to hear of here.
+    with contextlib.suppress(VirtError):
+        going = [(pool, name) for name in left if name not in alive]
+        delete_those_unused(pool.handle.connect(), going, fresh=True)
 
 
 def end_flushes(conn: VirConnect, paths: Sequence[str]) -> None:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance_mark import find_maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import read_network
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
@@ -90,14 +91,21 @@ class SourceMachine:
         return max(_memory_mib(self.running_xml), _memory_mib(self.defined_xml))
 
     @property
-    def nics(self) -> list[tuple[str, str]]:
-        """What its nics are plugged into, now or after its next start: type and source of each."""
-        found = []
-        for nic in self._both("devices/interface"):
-            source, kind = nic.find("source"), nic.get("type", "")
-            if source is not None and kind in ("bridge", "network"):
-                found.append((kind, source.get(kind, "")))
-        return list(dict.fromkeys(found))
+    def nics(self) -> list[etree._Element]:
+        """Its nics, those of the running machine and those of its next start."""
+        return list(self._both("devices/interface"))
+
+    @functools.cached_property
+    def networks(self) -> dict[str, etree._Element]:
+        """The libvirt networks that its nics are on, as they are at the source, without those that are gone."""
+        names = {attribute(nic, "source", "network") for nic in self.nics}
+        return {
+            name: xml
+            for name in names
+            if name
+            for xml in [read_network(self.handle.connect(), name)]
+            if xml is not None
+        }
 
     @property
     def macs(self) -> list[str]:

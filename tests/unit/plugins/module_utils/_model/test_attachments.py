@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.attachments impo
     host_device,
     integer,
     nic_source,
+    nic_type,
     start_files,
     ties_of_domain,
 )
@@ -46,6 +47,14 @@ PCI = "<address type='pci' domain='0x0000' bus='0x03' slot='0x10' function='0x1'
 )
 def test_what_a_nic_is_plugged_into(kind: str, source: str, text: str | None) -> None:
     assert nic_source(etree.fromstring(f"<interface type='{kind}'>{source}</interface>")) == text
+
+
+@pytest.mark.parametrize("kind", ["network", "bridge", "direct"])
+def test_a_running_nic_is_on_the_network_that_it_was_given(kind: str) -> None:
+    """libvirt writes what the network is made of: its bridge, or the device below a macvtap."""
+    source = "<source network='lan' portgroup='dmz' portid='1' bridge='br0' dev='eth1' mode='bridge'/>"
+    nic = etree.fromstring(f"<interface type='{kind}'>{source}</interface>")
+    assert (nic_type(nic), nic_source(nic)) == ("network", "lan")
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,22 @@ def test_a_place_without_a_volume_is_nobodys(side: HypervisorView) -> None:
     assert side.locate(DiskSource("network", protocol="rbd", name="other/web1")) is None
 
 
+def test_a_name_is_reserved_in_a_cluster_by_whatever_pool_it_is_reached(side: HypervisorView) -> None:
+    side.conn.storagePoolCreateXML(POOLS["ceph"].replace("<name>ceph", "<name>same"), 0)
+    notes = "<brine:machine status='ready'><brine:volume pool='same' name='c-d' role='disk'/></brine:machine>"
+    side.conn.defineXML(
+        f"<domain type='test' xmlns:brine='urn:brine:virt:1'><name>c</name><metadata>{notes}</metadata>"
+        "<memory>1</memory><os><type>hvm</type></os></domain>"
+    )
+    view = HypervisorView(side.conn)
+    ceph, same = view.pools.get("ceph"), view.pools.get("same")
+    assert view.reserve_volume(ceph, "a-b-c", "a") is None
+    assert view.reserve_volume(ceph, "a-b-c", "a") is None
+    assert view.reserve_volume(same, "a-b-c", "a-b") == "a"
+    assert view.reserve_volume(ceph, "c-d", "c-d") == "c"
+    assert view.reserve_volume(view.pools.get("files"), "a-b-c", "a-b") is None
+
+
 @pytest.mark.parametrize("when", ["listed", "looked into", "gone"])
 def test_a_pool_that_goes_meanwhile_hides_no_other(side: HypervisorView, when: str) -> None:
     first, *others = POOLS

@@ -306,3 +306,8 @@ def test_what_only_one_machine_may_have_is_left_out_and_said() -> None:
     other = clone(nics=[nic])
     assert other.entry["nics"][0]["virtualport"] == {"type": "openvswitch"}
     assert other.remarks[-1] == "nics.eth0.virtualport.interfaceid: left out, as it is web1's"
+
+
+def test_from_what_image_its_disks_were_created_is_nothing_that_a_clone_lacks() -> None:
+    line = "image: debian-0123456789abcdef.qcow2, as it is not known which disk was created from it"
+    assert not [remark for remark in clone(line).remarks if "debian" in remark]

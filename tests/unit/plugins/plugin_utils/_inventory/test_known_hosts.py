@@ -236,3 +236,56 @@ def test_ssh_finds_the_key_by_the_alias(tmp_path: Path) -> None:
     for name, is_known in ((f"virt-{_uuid(1)}", True), ("m1", False), ("192.0.2.1", False)):
         found = subprocess.run(["ssh-keygen", "-F", name, "-f", str(path)], check=False, capture_output=True, text=True)
         assert (public.split()[1] in found.stdout) is is_known
+
+
+OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5BBBB"
+
+
+def _other(number: int, hypervisor: str) -> str:
+    return _line(number, hypervisor).replace(KEY, OTHER)
+
+
+@pytest.mark.parametrize("change", ["inventory", "cached", "add"])
+@pytest.mark.parametrize("answers", [[_answer("hv1", _record(1))], [{"hypervisor": "hv1", "machines": None}], []])
+def test_a_hypervisor_gives_no_keys_to_the_machine_of_another(answers: list[dict[str, t.Any]], change: str) -> None:
+    """Neither beside that one nor while it is silent."""
+    answers = [*answers, _answer("hv2", _record(1, host_keys=[OTHER]))]
+    if change == "add":
+        merged = add_lines([_line(1)], [answer for answer in answers if answer["machines"] is not None])
+    else:
+        merged = merge_lines([_line(1)], answers, drop_gone=change == "inventory")
+    assert _line(1) in merged
+    assert not [line for line in merged if OTHER in line]
+    # Nor when it has first said the same as that one.
+    both = [_line(1), _line(1, "hv2")]
+    later = merge_lines(both, [_answer("hv1", _record(1)), answers[-1]], drop_gone=True)
+    assert not [line for line in later if OTHER in line]
+
+
+def test_two_hypervisors_with_different_keys_for_one_machine_are_both_not_believed() -> None:
+    merged = merge_lines(
+        [], [_answer("hv1", _record(1)), _answer("hv2", _record(1, host_keys=[OTHER]))], drop_gone=True
+    )
+    assert not [line for line in merged if KEY in line or OTHER in line]
+    # A machine that is just moving is on both, with the same keys.
+    moving = [_answer("hv1", _record(1)), _answer("hv2", _record(1))]
+    assert merge_lines([], moving, drop_gone=True) == [_line(1), _line(1, "hv2")]
+
+
+def test_a_machine_that_is_gone_from_its_hypervisor_may_have_other_keys_elsewhere() -> None:
+    answers = [_answer("hv1"), _answer("hv2", _record(1, host_keys=[OTHER]))]
+    assert merge_lines([_line(1)], answers, drop_gone=True) == [_other(1, "hv2")]
+    # The hypervisor that has it may give it others.
+    assert merge_lines([_line(1)], [_answer("hv1", _record(1, host_keys=[OTHER]))], drop_gone=True) == [
+        _other(1, "hv1")
+    ]
+
+
+@pytest.mark.parametrize(("state", "stays"), [("shutoff", True), ("running", False)])
+@pytest.mark.parametrize("keys", [[KEY], []])
+def test_a_machine_that_is_off_may_run_where_nobody_answers(state: str, stays: bool, keys: list[str]) -> None:
+    known = _line(1) if keys else _comment(1)
+    answers = [{"hypervisor": "hv1", "machines": None}, _answer("hv2", _record(1, state=state, host_keys=keys))]
+    merged = merge_lines([known], answers, drop_gone=True)
+    assert (known in merged) is stays
+    assert ("hv1" in last_seen(merged)["m1"]) is stays

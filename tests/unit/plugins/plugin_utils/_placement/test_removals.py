@@ -162,3 +162,32 @@ def test_those_that_are_to_be_off_are_named() -> None:
 
 def test_what_is_not_to_be_removed_is_nobodys_here() -> None:
     assert removals.find_removals([], {}, {}, t.cast("t.Any", None), {}, []) == removals.Removals()
+
+
+@pytest.mark.parametrize("known", [{"homes": {"web1": "hv2"}}, {"last_seen": {"web1": ["hv1", "hv2"]}}])
+def test_a_machine_that_is_off_and_may_run_on_a_silent_hypervisor_is_not_started(known: dict[str, t.Any]) -> None:
+    """What is here may be an old definition of it."""
+    off, up = hypervisor(record("web1")), hypervisor(record("web1"))
+    off["machines"][0]["state"], up["machines"][0]["state"] = "shutoff", "running"
+    hosts = {"hv1": off, "hv2": SILENT}
+    result = run([new("web1")], hosts, **known)
+    assert result["refused_machines"] == [
+        {
+            "name": "web1",
+            "hypervisor": "hv1",
+            "why": "it is off on hv1, and may run on hv2, where it was seen before, and which did not answer: started "
+            "here as well, it would run twice. Bring that hypervisor back, or set hypervisor: hv1 if it is the right "
+            "one there",
+        }
+    ]
+    assert result["by_host"]["hv1"] == []
+    # What runs here runs here; what is not to be started may be changed; and the user may know.
+    for there, entry, options in (
+        ({**hosts, "hv1": up}, {}, {}),
+        (hosts, {"state": "stopped"}, {}),
+        (hosts, {"hypervisor": "hv1"}, {}),
+        (hosts, {}, {"unseen": "place"}),
+        ({**hosts, "hv2": hypervisor()}, {}, {}),
+    ):
+        wanted = {**new("web1"), **entry}
+        assert run([wanted], there, **known, **options)["by_host"]["hv1"] == ["web1"]

@@ -31,12 +31,15 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory 
     remove,
     require_destination,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
     FIRST,
     FULL,
     SECOND,
+    SIZE,
     add_backup,
     add_chain,
+    run,
 )
 
 LATER = "20261123T020000Z-full"
@@ -147,6 +150,61 @@ def test_a_backup_with_a_directory_of_somebody_in_it_stays(tmp_path: Path) -> No
     with pytest.raises(HostError, match="is kept: it has a directory mine in it"):
         remove(str(tmp_path / "web1"), SECOND)
     assert SECOND in list_backups(str(tmp_path), "web1").by_id
+
+
+def test_where_there_is_no_room_left_a_backup_can_still_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or there would never be any."""
+
+    def full(*_what: t.Any) -> t.NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    made = add_chain(tmp_path)[-1]
+    monkeypatch.setattr(directory, "write_whole", full)
+    remove(str(tmp_path / "web1"), SECOND, made.files)
+    assert sorted(os.listdir(tmp_path / "web1")) == [FULL, FIRST]
+
+
+def test_a_backup_with_a_file_of_somebody_in_it_stays(tmp_path: Path) -> None:
+    """As what somebody has converted by hand in there."""
+    made = add_chain(tmp_path)[-1]
+    home = tmp_path / "web1" / SECOND
+    (home / "vda.raw").write_bytes(b"precious")
+    with pytest.raises(HostError, match="is kept: it has a file vda.raw in it, which is not of the backup"):
+        remove(str(tmp_path / "web1"), SECOND, made.files)
+    assert SECOND in list_backups(str(tmp_path), "web1").by_id
+    (home / "vda.raw").rename(home / ".nfs0000000000000001")
+    remove(str(tmp_path / "web1"), SECOND, made.files)
+    assert not home.exists()
+
+
+def test_a_disk_is_built_on_one_that_is_in_a_manifest(tmp_path: Path) -> None:
+    """What is not may lead anywhere, and nobody would have read it back."""
+    add_backup(tmp_path, FULL, 1)
+    add_backup(tmp_path, FIRST, 2)
+    stranger = tmp_path / "web1" / FIRST / "vdb.qcow2"
+    run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", "/etc/passwd", str(stranger), str(SIZE))
+    add_backup(tmp_path, SECOND, 3, targets=("vda", "vdb"))
+    found = list_backups(str(tmp_path), "web1")
+    assert [one.id for one in found.chain(FIRST)] == [FIRST, FULL]
+    with pytest.raises(InputError, match=f"disk vdb of backup {SECOND} in .* is built on vdb.qcow2 of {FIRST}, which"):
+        found.chain(SECOND)
+
+
+def test_what_goes_while_they_are_listed_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_chain(tmp_path)
+    whole = directory.load_manifest
+
+    def load(path: str, name: str, owner: int | None = None) -> Manifest:
+        if name == FULL:
+            for one in (SECOND, FIRST):
+                remove(path, one)
+        return whole(path, name, owner)
+
+    monkeypatch.setattr(directory, "load_manifest", load)
+    found = list_backups(str(tmp_path), "web1")
+    assert (list(found.by_id), found.broken) == ([FULL], {})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
 import threading
 import typing as t
 from pathlib import Path
@@ -41,6 +40,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
     add_backup,
     add_chain,
     guest_content,
+    killed,
+    recover,
     require_whole,
     run,
 )
@@ -48,8 +49,6 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
 THIRD = "20261123T020000Z-incremental"
 DISKS = ("vda", "vdb")
 FOLDER = f".unfinished-merged-{SECOND}"
-# What changes something that others see, or that has to be on the disk first.
-CALLS = ("mkdir", "replace", "rename", "fsync", "unlink", "rmdir")
 
 
 @pytest.fixture(scope="module")
@@ -80,15 +79,6 @@ def files(place: Path) -> dict[str, bytes]:
 
 def do(place: Path, name: str = SECOND, onto: str | None = None) -> Manifest:
     return merge_backup(list_backups(str(place), "web1"), name, onto, GO_ON)
-
-
-def recover(place: Path) -> None:
-    """As the next run begins."""
-    found = list_backups(str(place), "web1")
-    for manifest in found.merging:
-        end_merge(found, manifest, GO_ON)
-    for name in list_backups(str(place), "web1").unfinished:
-        remove(found.path, name)
 
 
 def left(place: Path) -> list[str]:
@@ -142,44 +132,6 @@ def test_what_stands_alone_beside_them_stays(tmp_path: Path) -> None:
     assert after["domain.xml"] == before["domain.xml"]
     assert after["vda.qcow2"] != before["vda.qcow2"]
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in home.glob("*.qcow2"))
-
-
-def killer(number: int) -> t.Callable[[pytest.MonkeyPatch], None]:
-    """Have this process be killed just before its nth step."""
-    steps = 0
-
-    def counted(whole: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
-        def call(*arguments: t.Any, **settings: t.Any) -> t.Any:
-            nonlocal steps
-            steps += 1
-            if steps == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return whole(*arguments, **settings)
-
-        return call
-
-    def arm(patch: pytest.MonkeyPatch) -> None:
-        for name in CALLS:
-            patch.setattr(os, name, counted(getattr(os, name)))
-        patch.setattr(images, "run_qemu_img", counted(images.run_qemu_img))
-
-    return arm
-
-
-def killed(number: int, work: t.Callable[[], t.Any]) -> bool:
-    """Whether a process that does this was killed at its nth step; it has ended otherwise."""
-    child = os.fork()
-    if child == 0:
-        try:
-            with pytest.MonkeyPatch.context() as patch:
-                killer(number)(patch)
-                work()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    status = os.waitpid(child, 0)[1]
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, status
-    return os.WIFSIGNALED(status)
 
 
 @pytest.mark.parametrize("onto", [None, FULL])
@@ -276,6 +228,20 @@ def test_a_new_file_that_is_damaged_is_not_taken(chain: Path) -> None:
     recover(chain)
     assert list_backups(str(chain), "web1").by_id[SECOND] == before
     require_whole(chain)
+
+
+def test_what_is_left_of_a_new_file_that_is_in_its_place_is_not_taken(chain: Path) -> None:
+    """As where a file system has brought a name back after a power cut, and not what was in it."""
+    before = contents(chain)
+    begin(chain)
+    folder, home = chain / "web1" / FOLDER, chain / "web1" / SECOND
+    os.rename(folder / "vda.qcow2", home / "vda.qcow2")
+    (folder / "vda.qcow2").write_bytes(b"")
+    recover(chain)
+    assert list_backups(str(chain), "web1").by_id[SECOND].kind == "full"
+    assert left(chain) == [FULL, FIRST, SECOND, THIRD]
+    require_whole(chain)
+    assert contents(chain) == before
 
 
 def test_what_can_go_neither_way_stays_and_can_be_restored(chain: Path) -> None:

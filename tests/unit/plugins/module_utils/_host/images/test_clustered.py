@@ -60,6 +60,7 @@ class Volume:
     clones: int = 0
     made_seconds: int = 0
     size_bytes: int = 0
+    parent: tuple[str, str, str] | None = None
     metadata: dict[str, str] = field(default_factory=dict)
 
 
@@ -135,6 +136,11 @@ class _Open:
 
     def list_children2(self) -> list[dict[str, str]]:
         return [{"pool": "vms", "image": f"clone{number}"} for number in range(self._volume.clones)]
+
+    def parent_info(self) -> tuple[str, str, str]:
+        if self._volume.parent is None:
+            raise ImageNotFound
+        return self._volume.parent
 
     def create_timestamp(self) -> datetime:
         return datetime.fromtimestamp(self._volume.made_seconds)
@@ -356,6 +362,51 @@ def test_of_two_that_clear_what_a_killed_run_has_left_one_waits(monkeypatch: pyt
     assert rbd.there[PART].watchers == 1
 
 
+def test_what_another_run_has_begun_anew_is_not_what_was_left(
+    monkeypatch: pytest.MonkeyPatch, clock: list[float]
+) -> None:
+    """Made a moment ago, it has yet to be opened."""
+    rbd = Pretended()
+    rbd.there[PART] = Volume()
+
+    def pass_time(seconds: float) -> None:
+        clock[0] += seconds
+        if clock[0] > 110:
+            rbd.there[PART] = Volume() if rbd.there[PART] is first else rbd.there[PART]
+        if clock[0] > 120:
+            rbd.there[PART].watchers = 1
+
+    first = rbd.there[PART]
+    monkeypatch.setattr(images.time, "sleep", pass_time)
+    with pytest.raises(HostError, match="another run is copying"):
+        begin(rbd, wait_seconds=60)
+    assert rbd.there[PART] is not first and rbd.there[PART].watchers == 1
+
+
+def test_an_image_that_a_killed_deletion_has_set_aside_is_one_again_when_it_has_clones(clock: list[float]) -> None:
+    rbd = Pretended()
+    rbd.there[PART] = image = Volume(clones=1)
+    assert not begin(rbd)
+    assert rbd.there == {VOLUME: image} and image.snapshots == [images.SNAPSHOT] and clock[0] < 130
+
+
+def test_half_of_an_image_gets_no_name_when_a_run_stood_still_before_it_gave_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rbd, theirs = Pretended(), Volume(watchers=1)
+    rename = rbd.rename
+
+    def late(io: t.Any, name: str, new_name: str) -> None:
+        monkeypatch.setattr(rbd, "rename", rename)
+        rbd.there[PART] = theirs
+        rename(io, name, new_name)
+
+    monkeypatch.setattr(rbd, "rename", late)
+    with pytest.raises(HostError, match="another run has taken over"):
+        bring(monkeypatch, rbd, lambda *_: None)
+    assert rbd.there == {PART: theirs} and not theirs.snapshots
+
+
 def test_what_cannot_be_cleared_is_not_tried_for_ever() -> None:
     """A snapshot that somebody else took is not for this to delete."""
     rbd = Pretended()
@@ -401,6 +452,24 @@ def test_an_image_that_the_cluster_does_not_delete_can_be_cloned_as_before(
     assert "of an admin" in used.snapshots or "of an admin" not in used.protected
 
 
+def test_what_is_filled_while_an_image_is_deleted_is_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two delete it, and a third one, who wants it, has begun to bring it anew in between."""
+    rbd = with_image()
+    rbd.there[PART] = Volume()
+    theirs, rename = Volume(watchers=1), rbd.rename
+
+    def others_were_faster(_io: t.Any, _name: str, _new_name: str) -> None:
+        monkeypatch.setattr(rbd, "rename", rename)
+        del rbd.there[VOLUME]
+        rbd.there[PART] = theirs
+        raise ImageExists
+
+    monkeypatch.setattr(rbd, "rename", others_were_faster)
+    with pytest.raises(ConflictError, match="is in use"):
+        delete(monkeypatch, rbd)
+    assert rbd.there == {PART: theirs} and not theirs.snapshots
+
+
 def test_what_a_killed_deletion_leaves_is_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster has deleted part of its content, and the next run brings it anew."""
     rbd = with_image()
@@ -414,6 +483,26 @@ def test_what_a_killed_deletion_leaves_is_no_image(monkeypatch: pytest.MonkeyPat
             delete(monkeypatch, rbd)
     assert list(rbd.there) == [PART]
     assert begin(rbd)
+
+
+@pytest.mark.parametrize(
+    ("parent", "image"),
+    [
+        (("vms", VOLUME, images.SNAPSHOT), VOLUME),
+        (("vms", VOLUME, "of an admin"), None),
+        (("vms", "web2-system", images.SNAPSHOT), None),
+        (None, None),
+    ],
+)
+def test_what_a_volume_is_a_clone_of(
+    monkeypatch: pytest.MonkeyPatch, parent: tuple[str, str, str] | None, image: str | None
+) -> None:
+    rbd = Pretended()
+    rbd.there["web1-system"] = Volume(parent=parent)
+    monkeypatch.setattr(images, "open_cluster", lambda _pool: nullcontext(Cluster(rbd, None)))
+    pool = Pool("ceph", "", 0, None, type="rbd", local=True)
+    assert images.image_below(pool, "web1-system") == image
+    assert images.image_below(pool, "gone") is None
 
 
 def test_what_only_has_the_name_of_an_image_is_not_pruned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def pool(tmp_path: t.Any) -> t.Iterator[Pool]:
         yield Pools(conn).get("images")
 
 
-@pytest.mark.parametrize("asked", ["debian", f"debian-{A}.qcow2"])
+@pytest.mark.parametrize("asked", ["debian", f"debian-{A}.qcow2", f"debian-{A}.raw"])
 def test_an_image_is_found_by_its_plain_name_and_by_its_volume(pool: Pool, tmp_path: t.Any, asked: str) -> None:
     volume = f"debian-{A}.qcow2"
     assert find_image_in(pool, asked) == StoredImage(

@@ -29,6 +29,12 @@ def web1(fixtures: Path) -> t.Any:
     return etree.parse(str(fixtures / "web1.xml")).getroot()
 
 
+def test_of_the_image_there_is_no_more_than_is_documented(web1: t.Any) -> None:
+    web1.find("metadata/{*}machine/{*}image").set("disk", "system")
+    image = record_from_xml(web1, "running", POOLS)["image"]
+    assert image == {"name": "debian", "volume": "debian-0123456789abcdef.qcow2", "pool": "images"}
+
+
 def test_the_record_has_what_the_xml_says(web1: t.Any) -> None:
     record = record_from_xml(web1, "running", POOLS)
     expected = {

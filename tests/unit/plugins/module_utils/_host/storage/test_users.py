@@ -5,11 +5,19 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+import typing as t
+from pathlib import Path
+
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import users
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import file_chain, users
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import UNKNOWN, Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import unless_gone
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
@@ -46,3 +54,74 @@ def test_a_snapshot_that_cannot_be_read_is_told_from_its_machine(node_uri: str) 
         "the description of snapshot before of machine deep1 cannot be read as XML: Excessive depth"
     )
     assert unknown.machine == "deep1"
+
+
+POOL = "<pool type='{}'><name>{}</name><target><path>{}</path></target></pool>"
+DISK = "<disk type='file'><driver type='qcow2'/><source file='{}'/><target dev='vda'/></disk>"
+GUEST = (
+    "<domain type='test'><name>{}</name><memory>1024</memory><os><type>hvm</type></os><devices>{}</devices></domain>"
+)
+
+
+@pytest.fixture
+def silenced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Path]:
+    """A directory whose server is gone: who asks for anything in it waits until the test ends."""
+    directory, ended = tmp_path / "nfs", threading.Event()
+    (directory / "below").mkdir(parents=True)
+    for place in (directory / "web1.qcow2", directory / "below" / "db1.qcow2"):
+        place.write_bytes(b"")
+
+    def waiting(call: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
+        def wait(path: t.Any, *arguments: t.Any, **named: t.Any) -> t.Any:
+            if str(path).startswith(str(directory)) and threading.current_thread() is not threading.main_thread():
+                ended.wait(60)
+            assert not str(path).startswith(str(directory)) or ended.is_set(), f"{path} would never have answered"
+            return call(path, *arguments, **named)
+
+        return wait
+
+    with monkeypatch.context() as patched:
+        for name in ("listdir", "stat", "open"):
+            patched.setattr(os, name, waiting(getattr(os, name)))
+        patched.setattr(file_chain.Watch.__init__, "__defaults__", (0.2,))
+        yield directory
+        ended.set()
+
+
+def test_a_pool_whose_server_is_gone_is_named_and_keeps_everything(tmp_path: Path, silenced: Path) -> None:
+    (tmp_path / "node.xml").write_text("<node/>")
+    (tmp_path / "disks").mkdir()
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        for kind, name, place in (("netfs", "nfs", silenced), ("dir", "disks", tmp_path / "disks")):
+            source = "<source><host name='nas'/><dir path='/x'/></source><target>" if kind == "netfs" else "<target>"
+            conn.storagePoolCreateXML(POOL.format(kind, name, place).replace("<target>", source), 0)
+        for number, file in enumerate(("web1.qcow2", "below/db1.qcow2")):
+            conn.defineXML(GUEST.format(f"guest{number}", DISK.format(silenced / file)))
+        begun, before = time.monotonic(), threading.active_count()
+        usage = Usage(conn, local=True)
+        use = usage.of(Pools(conn).get("disks"), "web2.qcow2")
+        assert use.state == UNKNOWN
+        assert f"storage pool nfs does not answer: {silenced}: no answer within 0.2 s" in use.reasons
+        # One time limit, however many files are in there: nothing in it is asked for a second time.
+        assert time.monotonic() - begun < 2
+        assert usage.identity_at(f"{silenced}/other") == f"{silenced}/other"
+        assert threading.active_count() <= before + 1
+
+
+def test_a_disk_on_a_share_that_is_no_pool_is_not_waited_for(tmp_path: Path, silenced: Path) -> None:
+    (tmp_path / "node.xml").write_text("<node/>")
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        conn.defineXML(GUEST.format("guest", DISK.format(silenced / "web1.qcow2")))
+        words = [unknown.words for unknown in users.collect_users(conn, local=True).unknown]
+    assert f"{silenced} cannot be read (no answer within 0.2 s)" in words
+
+
+def test_a_libvirt_that_waits_for_a_pool_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    (tmp_path / "node.xml").write_text("<node/>")
+    with open_connection(f"test://{tmp_path}/node.xml") as conn, monkeypatch.context() as patched:
+        patched.setattr(file_chain.Watch.__init__, "__defaults__", (0.2,))
+        patched.setattr(type(conn), "listAllStoragePools", lambda *_arguments: ended.wait(60) and [])
+        with pytest.raises(HostError, match=r"^libvirt does not list the storage pools: no answer within 0\.2 s"):
+            users.collect_users(conn)
+        ended.set()

@@ -21,8 +21,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import pool_refresh
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import pool_refresh, volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import copy
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import (
     create_copy,
     shares_blocks,
@@ -231,6 +232,69 @@ def test_a_logical_volume_may_have_been_rounded_up(conn: VirConnect) -> None:
     assert not grow_volume(vg, "data", 61 * MIB, image_format="raw")
     with pytest.raises(ConflictError, match="never shrunk"):
         grow_volume(vg, "data", 32 * MIB, image_format="raw")
+
+
+@pytest.fixture
+def zeroed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Which volumes are filled with zeros, and from where on: the test driver has no bytes for it."""
+    found: list[tuple[str, int]] = []
+    for module in (volumes, copy):
+        monkeypatch.setattr(module, "zero_logical", lambda _pool, made, start: found.append((made.name(), start)))
+    return found
+
+
+def test_a_new_logical_volume_has_nothing_of_a_deleted_one(conn: VirConnect, zeroed: list[tuple[str, int]]) -> None:
+    vg = Pools(conn).get("vg")
+    create_empty(vg, "data", size_bytes=64 * MIB, image_format="raw")
+    create_empty(vg, "whole", size_bytes=64 * MIB, image_format="raw", wipe=False)
+    assert zeroed == [("data", 0), ("whole", 64 * MIB)]
+
+
+def test_what_a_copy_does_not_fill_has_nothing_of_a_deleted_one(
+    conn: VirConnect, zeroed: list[tuple[str, int]]
+) -> None:
+    vg = Pools(conn).get("vg")
+    create_empty(vg, "image", size_bytes=8 * MIB, image_format="raw", wipe=False)
+    zeroed.clear()
+    source = vg.handle.storageVolLookupByName("image")
+    for wipe in (True, False):
+        create_copy(
+            vg, f"c{wipe}", size_bytes=64 * MIB, image_format="raw", source=source, source_format="raw", wipe=wipe
+        )
+    assert zeroed == [("cTrue", 8 * MIB)]
+
+
+def test_what_is_added_to_a_logical_volume_has_nothing_of_a_deleted_one(
+    conn: VirConnect, zeroed: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    vg = local(Pools(conn).get("vg"))
+    create_empty(vg, "data", size_bytes=8 * MIB, image_format="raw")
+    zeroed.clear()
+    monkeypatch.setattr(volumes, "_extend_logical", lambda *_arguments: None)
+    # Somebody has grown it by hand, and a guest writes there already: libvirt still has the old size.
+    monkeypatch.setattr(volumes, "device_bytes", lambda _path: 16 * MIB)
+    lvm = tmp_path / "lvs"
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for kind, expected in (("linear", [("data", 16 * MIB)]), ("thin", [])):
+        lvm.write_text(f"#!/bin/sh\necho '  {kind}  '\n", encoding="utf-8")
+        lvm.chmod(0o755)
+        grow_volume(vg, "data", 64 * MIB, image_format="raw")
+        assert zeroed == expected
+        zeroed.clear()
+
+
+def test_a_volume_whose_size_or_kind_is_not_known_is_not_zeroed(
+    conn: VirConnect, zeroed: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vg = local(Pools(conn).get("vg"))
+    create_empty(vg, "data", size_bytes=8 * MIB, image_format="raw")
+    zeroed.clear()
+    monkeypatch.setattr(volumes, "_extend_logical", lambda *_arguments: None)
+    monkeypatch.setenv("PATH", "/nowhere")
+    grow_volume(vg, "data", 64 * MIB, image_format="raw")
+    monkeypatch.setattr(volumes, "device_bytes", lambda _path: 16 * MIB)
+    grow_volume(vg, "data", 64 * MIB, image_format="raw")
+    assert zeroed == []
 
 
 def test_what_libvirt_cannot_resize_is_said_with_what_can(conn: VirConnect) -> None:

@@ -171,6 +171,17 @@ def test_an_ordinary_definition_is_harmless() -> None:
         ("type='emulator'", "type='passthrough'", "names /x in <source>"),
         ("/usr/share/OVMF/OVMF_VARS.fd", "/etc/shadow", "names /etc/shadow in <nvram>"),
         ("</domain>", "<seclabel type='none'/></domain>", "has a <seclabel>"),
+        # What stands behind a comment, or in pieces, is the text for libvirt all the same.
+        ("</os>", "<kernel><!-- -->/etc/shadow</kernel></os>", "names /etc/shadow in <kernel>"),
+        ("</os>", "<initrd>etc<?a b?>/shadow</initrd></os>", "names etc/shadow in <initrd>"),
+        ("</os>", "<dtb><z>etc</z>/shadow</dtb></os>", "names etc/shadow in <dtb>"),
+        ("/dev/urandom", "<!-- -->/dev/sda", "names /dev/sda in <backend>"),
+        # With a namespace it is the same attribute for libvirt, and may be the same element.
+        ("<disk type='file' device='disk'>", "<disk x:type='block' xmlns:x='urn:x'>", "has {urn:x}type in it"),
+        ("<disk type='file' device='disk'>", "<disk><x:source file='/a' xmlns:x='urn:x'/>", "has {urn:x}source in it"),
+        ("<interface type='bridge'>", "<interface x:type='hostdev' xmlns:x='urn:x'>", "has {urn:x}type in it"),
+        ("</devices>", "<graphics type='dbus' address='unix:path=/run/x'/></devices>", "has <graphics> on a D-Bus"),
+        ("</devices>", "<audio type='jack'><input serverName='x'/></audio></devices>", "names x in <input>"),
     ],
 )
 def test_what_leads_to_the_hypervisor_is_refused(where: str, more: str, words: str) -> None:
@@ -178,3 +189,21 @@ def test_what_leads_to_the_hypervisor_is_refused(where: str, more: str, words: s
     with pytest.raises(InputError, match="the definition in domain.xml") as error:
         require_harmless(result.root, "domain.xml")
     assert words in str(error.value)
+
+
+def test_no_piece_of_a_text_that_is_chosen_here_stays() -> None:
+    """libvirt would take the UEFI variables from there, and they would be written there."""
+    pieces = (("nvram/web1_VARS.fd", "nvram/web1_VARS.fd<!-- -->/etc/cron.d/x"), ("web1</name>", "web1<z/>-2</name>"))
+    xml = XML
+    for old, new in pieces:
+        assert old in xml
+        xml = xml.replace(old, new, 1)
+    root = restored_domain(parse_xml(xml), "web1", None, DISKS).root
+    assert (root.xpath("string(os/nvram)"), root.xpath("string(name)")) == ("", "web1")
+
+
+def test_a_disk_gets_a_new_source_also_where_it_names_the_right_file() -> None:
+    more = "file='/p/new.qcow2'><reservations managed='no'><source type='unix' path='/run/x'/></reservations></source>"
+    root = restored_domain(parse_xml(XML.replace("file='/old.raw'/>", more)), "web1", None, DISKS).root
+    source = root.find("devices/disk/source")
+    assert dict(source.attrib) == {"file": "/p/new.qcow2"} and len(source) == 0

@@ -147,6 +147,26 @@ def test_texts_that_may_be_secret_are_not_repeated() -> None:
     assert {"sysinfo type=smbios", "qemu:commandline"} <= set(found.not_exported)
 
 
+@pytest.mark.parametrize(
+    ("firmware", "named"),
+    [
+        ("<nvram>/var/lib/libvirt/qemu/nvram/a_VARS.fd</nvram>", []),
+        ("<nvram/>", []),
+        ("<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE_4M.fd</loader>", []),
+        ("<nvram>/srv/vars/a.fd</nvram>", ["os/nvram"]),
+        ("<nvram type='file'><source file='/srv/vars/a.fd'/></nvram>", ["os/nvram type=file"]),
+        ("<nvram type='network'><source protocol='iscsi' name='iqn/0'/></nvram>", ["os/nvram type=network"]),
+        ("<loader stateless='yes' type='pflash'>/a.fd</loader>", ["os/loader stateless=yes type=pflash"]),
+        ("<loader type='rom'>/a.fd</loader>", ["os/loader type=rom"]),
+    ],
+)
+def test_firmware_that_libvirt_would_not_choose_is_named(firmware: str, named: list[str]) -> None:
+    xml = DOMAIN.format("").replace("<os>", "<os firmware='efi'>").replace("</os>", f"{firmware}</os>")
+    found = export(etree.fromstring(xml))
+    assert found.entry["firmware"] == "efi"
+    assert [text for text in found.not_exported if text.startswith("os")] == named
+
+
 def test_a_console_password() -> None:
     assert (
         "graphics.password: a secret" in export(etree.fromstring(DOMAIN.format("")), console_password=True).not_exported
@@ -227,7 +247,8 @@ def test_every_option_and_all_that_is_remembered_has_its_place_in_an_export() ->
 
 def test_every_option_of_a_disk_and_a_nic_has_its_place_in_an_export() -> None:
     disk = {"name", "size", "format", "model", "pool", "image", "clone", "backing", "source", "device", "state"}
-    assert set(DISK_RULES) == (disk - {"name"}) | {field.key for field in DISK_OPTIONS}
+    only_when_made = {"wipe"}
+    assert set(DISK_RULES) == (disk - {"name"}) | only_when_made | {field.key for field in DISK_OPTIONS}
     nic = {"bridge", "network", "direct", "type", "source", "model", "mac", "state", *NETWORK_RULES}
     assert set(NIC_RULES) == nic | {field.key for field in NIC_OPTIONS}
 

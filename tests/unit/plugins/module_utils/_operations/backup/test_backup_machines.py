@@ -12,6 +12,8 @@ import struct
 import subprocess
 import threading
 import typing as t
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -228,6 +230,21 @@ def test_no_room_is_seen_beforehand(machine: BackupHost, monkeypatch: pytest.Mon
     (result,) = machine.back_up()
     assert f"cannot back up machine web1: {machine.destination} is full" in str(result.error)
     assert os.listdir(machine.destination / "web1") == [".lock"]
+
+
+def test_what_a_killed_run_has_left_makes_room(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes before the backup is made: check mode says the same as the real run."""
+    (machine.destination / "web1").mkdir()
+    left = Path(begin(str(machine.destination / "web1"), "20261120T020000Z-full")) / "vda.qcow2"
+    left.write_bytes(b"x" * (8 << 20))
+    monkeypatch.setattr(
+        os, "statvfs", lambda _path: SimpleNamespace(f_bavail=8 if left.exists() else 16, f_frsize=1 << 20)
+    )
+    monkeypatch.setattr(disks, "chain_bytes", lambda _path, _format, _size: 12 << 20)
+    (foreseen,) = preview(machine.conn, ["web1"], machine.options)
+    (result,) = machine.back_up()
+    assert (foreseen.error, result.error) == (None, None)
+    assert result.actions[0] == foreseen.actions[0]
 
 
 def test_old_ones_go_and_those_of_another_machine_stay(machine: BackupHost) -> None:

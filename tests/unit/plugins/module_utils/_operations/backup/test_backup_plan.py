@@ -80,6 +80,14 @@ def test_why_it_is_full(machine: BackupHost) -> None:
     assert "disk vda was added" in choose(machine, replace(made, disks=(other,)))[1]
 
 
+def test_a_chain_grows_no_longer_than_qemu_can_read(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever full_every says: of 1100 nothing could be restored any more."""
+    made = tracked(machine)
+    assert choose(machine, made, full_every=10000) == (made.id, "")
+    monkeypatch.setattr(plan, "_DEEPEST", 1)
+    assert "is number 1 of those that are built on each other, and QEMU" in choose(machine, made, full_every=10000)[1]
+
+
 def test_it_is_full_when_a_file_of_the_chain_is_gone(machine: BackupHost) -> None:
     made = tracked(machine)
     (machine.destination / "web1" / made.id / "vda.qcow2").unlink()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
-from ansible_collections.brine.virt.plugins.module_utils._host.backup import merge, verify
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory, merge, verify
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
@@ -243,6 +243,40 @@ def test_the_next_run_ends_an_interrupted_merge(machine: BackupHost, monkeypatch
     assert (result.merged, result.removed) == ([], [FIRST, FULL])
     require_whole(machine.destination)
     assert not list_backups(str(machine.destination), "web1").unfinished
+
+
+def test_one_with_a_file_of_somebody_in_it_stays_with_those_that_it_needs(machine: BackupHost) -> None:
+    add_chain(machine)
+    (machine.destination / "web1" / FIRST / "vda.raw").write_bytes(b"precious")
+    result = machine.made(keep=Keep({"last": 1}))
+    assert result.removed == [SECOND]
+    (remark,) = result.remarks
+    assert f"/{FIRST} is kept: it has a file vda.raw in it" in remark
+    assert ids(machine)[:2] == [FULL, FIRST]
+
+
+@pytest.mark.parametrize("at", [FULL, SECOND])
+def test_what_is_merged_while_they_are_read_back_is_not_damaged(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """Reading all of them takes hours, and keeps nobody from making the next backup."""
+    add_chain(machine)
+    place = str(machine.destination)
+    merged: list[Manifest] = []
+    whole = machines.verify_backup
+
+    def meanwhile(found: Backups, one: Manifest, *more: t.Any) -> None:
+        if one.id == at and not merged:
+            merged.append(merge.merge_backup(list_backups(place, "web1"), SECOND, None, threading.Event()))
+            for name in (FIRST, FULL):
+                directory.remove(found.path, name)
+        whole(found, one, *more)
+
+    monkeypatch.setattr(machines, "verify_backup", meanwhile)
+    (result,) = verify_all(["web1"], machine.options, threading.Event(), ProgressFile(None))
+    assert (result.error, result.verified) == (None, [SECOND] if at == FULL else [FULL, FIRST, SECOND])
+    assert result.backups is not None
+    assert list(result.backups.by_id) == [SECOND]
 
 
 def test_a_merge_that_cannot_be_ended_stops_no_backup(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:

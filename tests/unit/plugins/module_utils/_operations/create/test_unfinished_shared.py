@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.plan import plan_purge, steps_to_purge
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._operations.update import unfinished_disks
 
 POOL = "<pool type='rbd'><name>ceph</name><source><host name='mon'/><name>vms</name></source></pool>"
@@ -44,6 +45,7 @@ def conn(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
     """A hypervisor with what a killed run has left of new1: one volume here, and one in a cluster, with its mark."""
     monkeypatch.setattr(unfinished, "require_proven", lambda _pool, _note: None)
     monkeypatch.setattr(unfinished_disks, "is_proven", lambda _pool, _note: True)
+    monkeypatch.setattr(unfinished_disks, "require_proven", lambda _pool, _note: None)
     with open_connection(node_uri) as connection:
         for step in plan(connection)[:UNTIL_READY]:
             step.apply()
@@ -56,8 +58,11 @@ def conn(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
         yield connection
 
 
-def plan(conn: t.Any) -> t.Any:
-    hypervisor = Hypervisor(conn, image_pool="images")
+def plan(conn: t.Any, elsewhere: t.Any = None) -> t.Any:
+    return plan_on(Hypervisor(conn, image_pool="images", left_elsewhere=elsewhere))
+
+
+def plan_on(hypervisor: Hypervisor) -> t.Any:
     get = hypervisor.pools.get
 
     def seen_from_there(name: str, where: str | None = None) -> t.Any:
@@ -67,6 +72,14 @@ def plan(conn: t.Any) -> t.Any:
 
     hypervisor.pools.get = seen_from_there  # type: ignore[method-assign]
     return make_plans([read_machine(SPEC)], hypervisor, "")[0].steps
+
+
+def half_added(conn: t.Any) -> None:
+    """The machine is whole, but for the disk in the cluster, which a killed run was adding."""
+    notes = list_domains(conn)["new1"].notes
+    assert notes is not None
+    listed = [dataclasses.replace(note, building=note.pool == "ceph") for note in notes.volumes]
+    write_notes(conn.lookupByName("new1"), dataclasses.replace(notes, status="ready", volumes=tuple(listed)))
 
 
 def in_cluster(conn: t.Any) -> list[str]:
@@ -105,13 +118,72 @@ def test_purge_removes_it_unless_another_hypervisor_uses_it(
 
 
 def test_so_does_a_disk_there_that_a_run_was_adding_and_it_goes_by_hand(conn: t.Any) -> None:
-    notes = list_domains(conn)["new1"].notes
-    assert notes is not None
-    listed = [dataclasses.replace(note, building=note.pool == "ceph") for note in notes.volumes]
-    write_notes(conn.lookupByName("new1"), dataclasses.replace(notes, status="ready", volumes=tuple(listed)))
+    half_added(conn)
     with pytest.raises(ConflictError, match="If nothing does: virsh vol-delete new1-data --pool ceph"):
         plan(conn)
     conn.storagePoolLookupByName("ceph").storageVolLookupByName("new1-data").delete()
     assert "remove volume new1-data that an interrupted run left in pool ceph" in [
         step.description for step in plan(conn)
     ]
+
+
+def answers(*users: str) -> t.Any:
+    """What hv2 says: who uses what was left here."""
+    said = [{"pool": "ceph", "volume": "new1-data", "users": list(users), "unknown": []}]
+    return read_used_elsewhere({"hv2": {"volumes": said}}, "used_elsewhere")
+
+
+@pytest.mark.parametrize("elsewhere", [answers(), read_used_elsewhere({}, "used_elsewhere")])
+def test_when_the_others_say_that_they_do_not_use_it_it_goes(conn: t.Any, elsewhere: t.Any) -> None:
+    first, *_rest = plan(conn, elsewhere)
+    assert first.description == "remove what an interrupted run left of new1"
+    first.apply()
+    assert (in_cluster(conn), "new1" in list_domains(conn)) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "words"),
+    [
+        (answers("machine guest"), "it is used by machine guest on hv2"),
+        (
+            read_used_elsewhere({"hv2": "it does not answer"}, "used_elsewhere"),
+            "storage pool ceph is of type rbd, and hv2, which may use it too, did not say: it does not answer",
+        ),
+        (
+            read_used_elsewhere({"hv2": {"volumes": []}}, "used_elsewhere"),
+            "storage pool ceph is of type rbd, and hv2 was not asked who uses this volume",
+        ),
+    ],
+)
+@pytest.mark.parametrize("building", [True, False])
+def test_it_stays_when_one_of_them_uses_it_or_is_silent(
+    conn: t.Any, elsewhere: t.Any, words: str, *, building: bool
+) -> None:
+    if not building:
+        half_added(conn)
+    if not building and "machine guest" in words:
+        steps = [step.description for step in plan(conn, elsewhere)]
+        assert "leave volume new1-data that an interrupted run left in pool ceph to machine guest on hv2" in steps
+        return
+    with pytest.raises(ConflictError, match=words) as caught:
+        plan(conn, elsewhere)
+    assert "brine.virt.purge" not in str(caught.value)
+
+
+@pytest.mark.parametrize("building", [True, False])
+def test_what_they_are_to_be_asked_is_noted(conn: t.Any, *, building: bool) -> None:
+    if not building:
+        half_added(conn)
+    hypervisor = Hypervisor(conn, image_pool="images")
+    with pytest.raises(ConflictError):
+        plan_on(hypervisor)
+    assert [one.as_result() for one in hypervisor.to_ask] == [
+        {"pool": "ceph", "volume": "new1-data", "place": "rbd:vms/new1-data", "inode": None}
+    ]
+
+
+def test_a_disk_that_a_run_was_adding_goes_too_when_the_others_do_not_use_it(conn: t.Any) -> None:
+    half_added(conn)
+    step = next(step for step in plan(conn, answers()) if step.description.startswith("remove volume new1-data"))
+    step.apply()
+    assert in_cluster(conn) == []

@@ -37,10 +37,15 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.mac
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import Placed, disk_targets
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import domain_xml
+from ansible_collections.brine.virt.plugins.module_utils._operations.export import origins
 from ansible_collections.brine.virt.plugins.module_utils._operations.export.machines import MachineExports
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model import strategies
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import POOL, PurgeHost
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
+    MAKE,
+    POOL,
+    PurgeHost,
+)
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volume_files import make_file
 from ansible_collections.brine.virt.tests.unit.plugins.modules.test_virt_init_existing import (
     must_change_nothing,
@@ -136,6 +141,59 @@ class TestMinimal:
         host.write(replace(host.notes(), image=ImageNote("debian", IMAGE, "default")))
         entry, _missing = exported(host.conn)
         assert entry["disks"] == [{"name": "system", "size": 64, "image": IMAGE, "clone": "copy"}]
+
+    def test_a_copy_of_an_image_that_is_not_on_the_first_disk(self, host: PurgeHost) -> None:
+        host.make(**CORE, **OFF, disks=[{"name": "data", "size": 1}, {"name": "system", "size": 64}])
+        host.write(replace(host.notes(), image=ImageNote("debian", IMAGE, "default", "system")))
+        entry, _missing = exported(host.conn)
+        assert [disk.get("image") for disk in entry["disks"]] == [None, IMAGE]
+
+    def test_clones_of_an_image_in_a_cluster(self, host: PurgeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The cluster knows what each of them is a clone of; libvirt does not."""
+        monkeypatch.setattr(libvirt.virStoragePool, "createXML", MAKE)
+        host.conn.storagePoolCreateXML(
+            "<pool type='rbd'><name>ceph</name><source><host name='mon'/><name>vms</name></source></pool>", 0
+        )
+        below = {"web1-system": "debian-0123456789abcdef.raw", "web1-more": "tools-0123456789abcdef.raw"}
+        disks = [{"name": name, "pool": "ceph", "size": 64} for name in ("data", "system", "more")]
+        host.make(**CORE, **OFF, disks=disks)
+        image = ImageNote("debian", "debian-0123456789abcdef.raw", "ceph", "system")
+        host.write(replace(host.notes(), image=image))
+        monkeypatch.setattr(origins, "has_bindings", lambda: True)
+        monkeypatch.setattr(origins, "image_below", lambda _pool, volume: below.get(volume))
+        (result,) = MachineExports(host.conn).results(["web1"])
+        assert result.export is not None, result.error
+        assert [(disk.get("image"), disk.get("clone")) for disk in result.export.entry["disks"]] == [
+            (None, None),
+            ("debian-0123456789abcdef.raw", None),
+            ("tools-0123456789abcdef.raw", None),
+        ]
+
+    def test_which_disk_is_on_the_image_is_remembered(self, host: PurgeHost) -> None:
+        host.image(host.pool / IMAGE)
+        host.make(**CORE, **OFF, disks=[{"name": "data", "size": 1}, {"name": "system", "image": IMAGE, "size": 64}])
+        assert host.notes().image == ImageNote("debian", IMAGE, "default", "system")
+
+    @pytest.mark.parametrize(
+        ("disk", "missing"),
+        [("", (f"image: {IMAGE}, as it is not known which disk was created from it",)), ("system", ())],
+    )
+    def test_the_image_of_a_disk_that_somebody_has_detached_is_not_that_of_the_next(
+        self, host: PurgeHost, disk: str, missing: tuple[str, ...]
+    ) -> None:
+        host.make(**CORE, **OFF, disks=[{"name": "system", "size": 64}, {"name": "data", "size": 1}])
+        host.write(replace(host.notes(), image=ImageNote("debian", IMAGE, "default", disk)))
+        host.detach("web1", "web1-system.qcow2")
+        (before,) = MachineExports(host.conn).results(["web1"])
+        assert before.export is not None
+        # What it forgets is the name of the disk that it has no more.
+        (plan,) = plans(Hypervisor(host.conn, image_pool="default"), dict(before.export.entry))
+        assert [step.description for step in plan.steps] == ["write the metadata of web1"]
+        plan.steps[0].apply()
+        entry, found = exported(host.conn)
+        assert (entry, found) == (before.export.entry, before.export.not_exported)
+        assert entry["disks"] == [{"name": "data", "size": 1, "boot_order": 2}]
+        assert found == (*missing, "disks.data.target: vdb")
 
     def test_a_size_that_is_no_whole_number(self, host: PurgeHost) -> None:
         host.image(host.pool / IMAGE)

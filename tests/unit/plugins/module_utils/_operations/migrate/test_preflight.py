@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks as facts_of_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
@@ -212,6 +213,107 @@ def test_a_network_that_is_off_there(pair: Pair) -> None:
     said = pair.refused(pair.having(devices=nic))
     assert "libvirt network 'off' is not active" in said
     assert "virsh net-start off" in said
+
+
+def networks(pair: Pair, here: str, there: str) -> None:
+    """A network of one name on both, with what is in it on each."""
+    for conn, inside in ((pair.machine.handle.connect(), here), (pair.target.hypervisor.conn, there)):
+        conn.networkDefineXML(f"<network><name>lan</name>{inside}</network>").create()
+
+
+BRIDGE = "<forward mode='bridge'/><bridge name='{}'/><virtualport type='openvswitch'/>"
+NAT = "<forward mode='nat'/><bridge name='virbr9'/><ip address='192.0.2.1' netmask='255.255.255.0'/>"
+ON_LAN = "<interface type='network'><source network='lan'{}/>{}</interface>"
+GROUP = "<portgroup name='dmz'{}><vlan><tag id='{}'/></vlan></portgroup>"
+
+
+def test_a_port_group_that_is_not_there(pair: Pair) -> None:
+    """libvirt passes over the name, and the guest would be in no VLAN."""
+    networks(pair, BRIDGE.format("ovs0") + GROUP.format("", 10), BRIDGE.format("ovs0") + "<portgroup name='dzm'/>")
+    said = pair.refused(pair.having(devices=ON_LAN.format(" portgroup='dmz'", "")))
+    assert "web1 cannot go to hv2: network lan has no port group 'dmz'" in said
+    assert "dzm" in said
+
+
+def test_a_running_machine_is_on_the_network_that_it_was_given(pair: Pair) -> None:
+    """libvirt shows the bridge for as long as it runs. That of the target has another name, which is what networks are
+    for."""
+    networks(pair, BRIDGE.format("ovs0") + GROUP.format("", 10), BRIDGE.format("ovs7") + GROUP.format("", 10))
+    live = "<interface type='bridge'><source network='lan' portgroup='dmz' portid='1' bridge='ovs0'/></interface>"
+    check_target(pair.having(devices=live), pair.target, MigrationOptions(), "")
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "nic", "words"),
+    [
+        (
+            BRIDGE.format("ovs0") + GROUP.format("", 10),
+            BRIDGE.format("ovs0") + GROUP.format("", 20),
+            (" portgroup='dmz'", ""),
+            "libvirt network 'lan' with port group dmz has VLAN 20 there, and VLAN 10 here",
+        ),
+        (
+            BRIDGE.format("ovs0") + GROUP.format(" default='yes'", 10),
+            BRIDGE.format("ovs0") + GROUP.format("", 10),
+            ("", ""),
+            "libvirt network 'lan' has no VLAN there, and VLAN 10 here",
+        ),
+        (
+            BRIDGE.format("ovs0") + "<vlan trunk='yes'><tag id='5' nativeMode='untagged'/><tag id='4'/></vlan>",
+            BRIDGE.format("ovs0"),
+            ("", ""),
+            "no VLAN there, and trunk of VLANs 4, 5, 5 without a tag here",
+        ),
+        (
+            "<bridge name='virbr9'/>",
+            NAT,
+            ("", ""),
+            "libvirt network 'lan' is of mode nat there, and of mode isolated here",
+        ),
+        (
+            NAT,
+            "<forward mode='bridge'/><bridge name='br0'/>",
+            ("", ""),
+            "libvirt network 'lan' is on the LAN of the hypervisor there, and of mode nat here",
+        ),
+        (
+            BRIDGE.format("ovs0") + "<port isolated='yes'/>",
+            BRIDGE.format("ovs0"),
+            ("", ""),
+            "libvirt network 'lan' keeps nics not isolated from the others there, and isolated from the others here",
+        ),
+    ],
+)
+def test_a_network_of_the_same_name_that_is_another(
+    pair: Pair, here: str, there: str, nic: tuple[str, str], words: str
+) -> None:
+    networks(pair, here, there)
+    said = pair.refused(pair.having(devices=ON_LAN.format(*nic)))
+    assert words in said
+    assert "virsh net-dumpxml lan" in said
+
+
+def test_a_vlan_of_the_nics_own_is_the_same_everywhere(pair: Pair) -> None:
+    networks(pair, BRIDGE.format("ovs0") + GROUP.format("", 10), BRIDGE.format("ovs0") + GROUP.format("", 20))
+    nic = ON_LAN.format(" portgroup='dmz'", "<vlan><tag id='7'/></vlan>")
+    check_target(pair.having(devices=nic), pair.target, MigrationOptions(), "")
+
+
+def test_a_bridge_of_a_libvirt_that_sets_no_vlans(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    nic = "<interface type='bridge'><source bridge='{}'/><vlan><tag id='7'/></vlan>{}</interface>"
+    pair.target.hypervisor.__dict__["_bridges"] = ["br0"]
+    there = pair.target.hypervisor.conn.getLibVersion()
+    monkeypatch.setattr(facts_of_networks, "_VLANS_SINCE", there + 1)
+    said = pair.refused(pair.having(devices=nic.format("br0", "")))
+    assert "cannot put a nic on the bridge br0 into a VLAN" in said
+    check_target(
+        pair.having(devices=nic.format("br0", "<virtualport type='openvswitch'/>")),
+        pair.target,
+        MigrationOptions(),
+        "",
+    )
+    monkeypatch.setattr(facts_of_networks, "_VLANS_SINCE", there)
+    check_target(pair.having(devices=nic.format("br0", "")), pair.target, MigrationOptions(), "")
 
 
 def disk(**settings: t.Any) -> t.Any:

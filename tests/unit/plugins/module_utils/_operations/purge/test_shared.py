@@ -19,7 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge import shared
+from ansible_collections.brine.virt.plugins.module_utils._operations import shared_volumes as shared
 from ansible_collections.brine.virt.plugins.modules import virt_usage_info
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
     GUEST,

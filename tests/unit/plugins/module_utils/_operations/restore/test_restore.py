@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import shutil
 import subprocess
 import threading
 import typing as t
@@ -25,7 +26,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images, state_files
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups, remove
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import merge_backup
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY, VolumeNote
@@ -43,10 +45,18 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.restore.opt
     read_restore_options,
 )
 from ansible_collections.brine.virt.plugins.modules.virt_restore import ARGUMENTS
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
+    FIRST,
+    FULL,
+    SECOND,
+    add_backup,
+)
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
     UUID,
     BackupHost,
 )
+
+LAST = "20261123T020000Z-incremental"
 
 
 def read(host: BackupHost | None = None, **params: t.Any) -> RestoreOptions:
@@ -191,6 +201,72 @@ def test_a_definition_of_another_machine_is_refused(machine: BackupHost) -> None
     path.write_text("<!DOCTYPE x []><domain/>", encoding="utf-8")
     with pytest.raises(InputError, match="is not the definition of a machine"):
         bring_back(machine, name="web2")
+
+
+def test_what_stands_behind_a_comment_in_a_definition_is_seen(machine: BackupHost) -> None:
+    """libvirt has the text without the comment: the guest would read the file."""
+    path = backup_image(machine).with_name("domain.xml")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("</os>", "<kernel><!-- -->/etc/shadow</kernel></os>"), encoding="utf-8")
+    with pytest.raises(InputError, match="names /etc/shadow in <kernel>"):
+        bring_back(machine, name="web2")
+    # Nor does one cut a name in two.
+    path.write_text(text.replace("<name>web1<", "<name>web1<!-- -->-2<"), encoding="utf-8")
+    with pytest.raises(InputError, match="is not the definition of machine web1"):
+        bring_back(machine)
+    assert sorted(list_domains(machine.conn)) == ["web1"]
+
+
+def test_a_name_in_a_manifest_leads_out_of_no_pool(machine: BackupHost) -> None:
+    path = backup_image(machine).with_name("manifest.json")
+    text = path.read_text(encoding="utf-8")
+    assert text.count('"system"') == 1
+    path.write_text(text.replace('"system"', '"/../../victim"'), encoding="utf-8")
+    assert [
+        one["volume"] for one in preview(machine.conn, read(machine, name="web2")).as_result(read())["volumes"]
+    ] == ["web2-vda.qcow2"]
+    (replaced,) = preview(machine.conn, read(machine, replace=True)).as_result(read())["volumes"]
+    assert "/" not in replaced["volume"]
+
+
+def test_a_merged_backup_is_restored_with_what_is_built_on_it(machine: BackupHost) -> None:
+    """Each of the chain, before what is merged away has gone and afterwards."""
+    lose(machine)
+    place = machine.destination
+    shutil.rmtree(place / "web1")
+    for number, name in enumerate((FULL, FIRST, SECOND, LAST)):
+        add_backup(place, name, number + 1, uuid=UUID, targets=("vda", "vdb"))
+    before = {name: whole(place / "web1" / name / "vdb.qcow2") for name in (SECOND, LAST)}
+    for gone in ((), (FIRST, FULL)):
+        if not gone:
+            merge_backup(list_backups(str(place), "web1"), SECOND, None, threading.Event())
+        for name in gone:
+            remove(str(place / "web1"), name)
+        for name in (SECOND, LAST):
+            found = bring_back(machine, backup=name, disk="vdb", volume=f"v{len(gone)}-{name}").as_result(read())
+            assert whole(Path(found["volumes"][0]["path"])) == before[name]
+
+
+def whole(image: Path) -> bytes:
+    """All that a guest would read."""
+    raw = image.with_name("raw-of-a-test")
+    subprocess.run(["qemu-img", "convert", "-f", "qcow2", "-O", "raw", str(image), str(raw)], check=True)
+    try:
+        return raw.read_bytes()
+    finally:
+        raw.unlink()
+
+
+def test_a_network_without_the_port_group_would_leave_the_guest_without_its_vlan(machine: BackupHost) -> None:
+    lose(machine)
+    path = backup_image(machine).with_name("domain.xml")
+    nic = "<interface type='network'><source network='lan' portgroup='dmz'/></interface></devices>"
+    path.write_text(path.read_text(encoding="utf-8").replace("</devices>", nic), encoding="utf-8")
+    network = "<network><name>lan</name><forward mode='bridge'/><bridge name='br0'/>{}</network>"
+    machine.conn.networkDefineXML(network.format("<portgroup name='dzm'/>")).create()
+    with pytest.raises(NotFoundError, match="network lan has no port group 'dmz'"):
+        bring_back(machine)
+    assert not machine.image.exists()
 
 
 def test_the_state_of_a_tpm_that_is_there_stays(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:

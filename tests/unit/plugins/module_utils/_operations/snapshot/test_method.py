@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
+    CEPH,
     EXTERNAL,
     INTERNAL,
     KnownSnapshot,
@@ -29,6 +30,7 @@ QCOW2 = "<disk type='file'><driver type='qcow2'/><source file='/p/w-system.qcow2
 RAW = "<disk type='file'><driver type='raw'/><source file='/p/w-data.raw'/><target dev='vdb'/></disk>"
 LVM = "<disk type='block'><driver type='raw'/><source dev='/dev/vg/w'/><target dev='vdb'/></disk>"
 RBD = "<disk type='network'><source protocol='rbd' name='p/w'/><target dev='vdb'/></disk>"
+ISCSI = "<disk type='network'><source protocol='iscsi' name='iqn.x/1'/><target dev='vdb'/></disk>"
 SEED = "<disk type='file'><driver type='raw'/><source file='/p/w-seed.iso'/><target dev='vdz'/><readonly/></disk>"
 CDROM = "<disk type='file' device='cdrom'><target dev='sda'/></disk>"
 AGENT = "<channel><target type='virtio' name='org.qemu.guest_agent.0' state='connected'/></channel>"
@@ -80,6 +82,23 @@ def test_auto_leaves_the_memory_out_where_it_could_not_be_reverted() -> None:
         choose(machine(RAW + SEED), "s", YES, AUTO)
 
 
+@pytest.mark.parametrize("version", [DEBIAN_12, DEBIAN_13])
+@pytest.mark.parametrize(("state", "quiesced"), [("running", True), ("paused", False), ("shutoff", False)])
+def test_disks_in_a_cluster(version: int, state: str, quiesced: bool) -> None:
+    """Never with memory; and the agent of a paused guest answers nobody."""
+    found = machine(RBD + SEED + CDROM + AGENT, state, version, has=(CEPH,))
+    method = choose(found, "s", AUTO, AUTO)
+    assert (method.kind, method.memory, method.quiesce) == (CEPH, False, quiesced)
+    assert (method.disks, method.left_out, method.files) == (("vdb",), ("vdz", "sda"), {})
+    assert not choose(found, "s", NO, NO).quiesce
+
+
+def test_neither_uefi_nor_tpm_is_in_the_cluster() -> None:
+    for state in ("running", "shutoff"):
+        firmware, tpm = choose(machine(RBD + TPM, state, other=UEFI.format("qcow2")), "s", AUTO, AUTO).warnings
+        assert "UEFI" in firmware and "TPM" in tpm
+
+
 def test_the_agent_freezes() -> None:
     assert choose(machine(QCOW2 + AGENT), "s", NO, AUTO).quiesce
     assert choose(machine(QCOW2 + AGENT), "s", NO, YES).quiesce
@@ -116,7 +135,15 @@ def test_a_tpm_is_named_where_it_is_not_kept() -> None:
         ),
         (machine(QCOW2 + RAW, version=DEBIAN_12), AUTO, "and these are not: vdb .raw.. External: libvirt 9.0.0 cannot"),
         (machine(QCOW2 + LVM), AUTO, "External: disk vdb is no file"),
-        (machine(QCOW2 + RBD), AUTO, "disk vdb is of type network. External: disk vdb is no file"),
+        (machine(QCOW2 + ISCSI), AUTO, "disk vdb is of type network. External: disk vdb is no file"),
+        (
+            machine(QCOW2 + RBD),
+            AUTO,
+            "in a Ceph cluster .vdb. and others are not .vda .file.., and there is no snapshot",
+        ),
+        (machine(RBD), YES, "its disks are in a Ceph cluster, whose snapshots never have the memory"),
+        (machine(RBD, has=(INTERNAL,)), AUTO, "it has snapshots of another kind .old-internal., which know nothing"),
+        (machine(QCOW2, has=(CEPH,)), AUTO, "it has some of disks in a Ceph cluster .old-ceph."),
         (machine(QCOW2, has=(INTERNAL,)), NO, "External: it has internal ones .old-internal., and libvirt cannot"),
         (machine(SEED + CDROM), AUTO, "it has no disk that it can write to"),
         (machine(QCOW2.replace("<target", "<shareable/><target")), AUTO, "its disk vda is shared with other machines"),

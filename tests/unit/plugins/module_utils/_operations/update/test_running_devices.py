@@ -290,3 +290,31 @@ def test_a_disk_that_is_defined_alone_grows_before_it_is_plugged_in(
     host.make(one("a", {"size": 1}, {"size": 2}))
     assert grown == ["a-e.qcow2 2 []"]
     assert guest.calls == ["attach vdb"]
+
+
+def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run was killed between lvextend and telling QEMU."""
+    source = "<source><name>vg</name></source><target><path>/dev/vg</path></target>"
+    host.conn.storagePoolCreateXML(f"<pool type='logical'><name>vg</name>{source}</pool>", 0)
+    # The test driver makes no device.
+    monkeypatch.setattr(volumes, "zero_logical", lambda *_arguments: None)
+    host.make(one("a", {"size": 2, "pool": "vg"}, start=True))
+    mib, told = {"vda": 1}, []
+
+    def resize(_domain: t.Any, target: str, size: int, _flags: int) -> None:
+        told.append((target, size >> 20))
+        mib[target] = size >> 20
+
+    kind = type(host.conn.lookupByName("a"))
+    monkeypatch.setattr(kind, "blockInfo", lambda _domain, target, *_flags: [mib[target] << 20, 0, 0])
+    monkeypatch.setattr(kind, "blockResize", resize)
+    wanted = one("a", {"size": 2, "pool": "vg"})
+    assert host.plan(wanted)[0].actions == ["grow disk d of a to 2 MiB"]
+    host.make(wanted)
+    assert told == [("vda", 2)]
+    assert host.plan(wanted)[0].actions == []
+    # A driver that cannot tell has nothing unfinished.
+    monkeypatch.undo()
+    assert host.plan(wanted)[0].actions == []

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload, sending
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge import shared
+from ansible_collections.brine.virt.plugins.module_utils._operations import shared_volumes as shared
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import absent
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import disk
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volumes.volume_host import VolumeHost

@@ -146,3 +146,19 @@ def test_a_whole_one_is_taken_back_unless_somebody_uses_it(
     words = failed(host, stays=used, name="a", src="file", size=16)
     assert "caught fire" in words
     assert ("a" in host.purge.files()) == used == ("it is used by machine other" in words)
+
+
+@pytest.mark.parametrize("content_bytes", [0, 3 * MIB])
+def test_what_nothing_fills_has_nothing_of_a_deleted_volume(
+    host: VolumeHost, monkeypatch: pytest.MonkeyPatch, content_bytes: int
+) -> None:
+    """On LVM: the volumes of this host, which are files, have nothing anyway."""
+    wiped: list[tuple[str, int]] = []
+    for module in (creation, fill):
+        monkeypatch.setattr(module, "zero_logical", lambda _pool, made, start: wiped.append((made.name(), start)))
+    given: dict[str, t.Any] = {"name": "a", "size": 8, "format": "raw"}
+    if content_bytes:
+        (host.controller / "file").write_bytes(CONTENT[:content_bytes])
+        given["src"] = "file"
+    host.run(**given)
+    assert wiped == [("a", content_bytes)]

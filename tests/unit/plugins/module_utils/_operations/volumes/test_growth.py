@@ -15,7 +15,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge import shared
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
+from ansible_collections.brine.virt.plugins.module_utils._operations import shared_volumes as shared
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import growth, present
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import POOL, disk
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.traps.users import add_nvram
@@ -292,3 +293,19 @@ def test_what_others_run_with_does_not_grow(host: VolumeHost, monkeypatch: pytes
     assert "it cannot be determined whether something uses it: it is shared, and hv2, which may use it too" in words
     said["volumes"][0]["users"] = []
     assert host.run(**given, used_elsewhere={"hv2": said})["changed"] is True
+
+
+def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
+    host: VolumeHost, resized: list[tuple[str, str, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run was killed between the two. The file here stands for a device."""
+    for module in (growth, volumes):
+        monkeypatch.setattr(module, "BLOCK", "file")
+    host.run(name="a", size=8, format="raw")
+    host.purge.guest("other", disk(host.pool / "a", image_format="raw")).create()
+    known = [4 * MIB]
+    monkeypatch.setattr(libvirt.virDomain, "blockInfo", lambda *_args: [known[0], 0, 0])
+    assert host.one(name="a", size=8)["changed"] is True
+    assert [(machine, size) for machine, _target, size, _flags in resized] == [("other", 8 * MIB)]
+    known[0] = 8 * MIB
+    assert host.one(name="a", size=8)["changed"] is False

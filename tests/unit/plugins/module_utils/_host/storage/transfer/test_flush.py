@@ -90,6 +90,20 @@ def test_only_those_that_have_the_file_are_ended(conn: t.Any) -> None:
     assert not is_being_flushed(conn, "/images/disk")
 
 
+def test_what_others_have_left_goes_unless_something_uses_it(conn: t.Any) -> None:
+    pool, third = Pools(conn).get("files"), flush_name("2" * 32)
+    for name in (NAME, OTHER, third):
+        pool.handle.createXML(VOLUME.replace("disk", name))
+    start(conn, NAME, "/images/disk")
+    source = f"<disk type='volume'><source pool='files' volume='{OTHER}'/><target dev='vda'/></disk>"
+    conn.defineXML(
+        f"<domain type='test'><name>web1</name><memory>1</memory><os><type>hvm</type></os><devices>{source}</devices>"
+        "</domain>"
+    )
+    volume_flush._delete_left_states(conn, pool)
+    assert sorted(pool.handle.listVolumes()) == sorted(["disk", NAME, OTHER])
+
+
 def sent(conn: t.Any, pool: str) -> SentFile:
     return SentFile(Pools(conn).get(pool), "disk", 4096)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.name import check_name, default_name
+from ansible_collections.brine.virt.plugins.module_utils._model.snapshot_name import check_name, default_name
 
 
 @pytest.mark.parametrize("name", ["a", "1a", "before-upgrade", "web1-20260301-093000", "x" * 100, "a:b+c@d.e_f"])

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The volumes of a Ceph cluster that a machine writes to."""
+
+from __future__ import annotations
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import has_bindings, require_bindings
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.record import cluster_name, snapshot_of
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.snapshots import PoolVolume, names_of
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
+    disk_source,
+    written_disks,
+    written_places,
+)
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+
+
+def uuid_of(machine: SnapshotView) -> str:
+    """The machine's UUID."""
+    return machine.defined.findtext("uuid") or ""
+
+
+def name_in_cluster(machine: SnapshotView, snapshot: str) -> str:
+    """The name that a snapshot of the machine has in the cluster."""
+    return cluster_name(uuid_of(machine), snapshot)
+
+
+def cluster_volumes(conn: VirConnect, domain: etree._Element) -> list[PoolVolume]:
+    """The volumes that a ``<domain>`` writes to, all of which are in pools of Ceph clusters.
+
+    Raises UnsupportedError for a disk that is in none of the hypervisor's, and where they cannot be reached without
+    libvirt.
+    """
+    pools = _pools(conn)
+    found = []
+    for target, disk in written_disks(domain)[0].items():
+        volume = _volume(pools, disk)
+        if volume is None:
+            place = disk_source(disk.find("source"), disk.get("type"))
+            raise UnsupportedError(
+                f"its disk {target} ({place}) is in no active storage pool of type rbd of this hypervisor, by which "
+                "its Ceph cluster could be reached",
+                hint="Start or define that pool first (virt_pool), and run this on the hypervisor",
+            )
+        require_bindings(volume[0])
+        found.append(volume)
+    return found
+
+
+def require_same_disks_now(machine: SnapshotView) -> None:
+    """Raise ConflictError when a machine that runs has other disks than it will have after its next start."""
+    if written_places(machine.xml) != written_places(machine.defined):
+        raise ConflictError(
+            "it has other disks while it runs than in its permanent definition, which a revert would bring back",
+            hint="Attach or detach them in both, or shut it down first",
+        )
+
+
+def undescribed(conn: VirConnect, machine: SnapshotView) -> dict[str, list[PoolVolume]]:
+    """What a killed run, or somebody's hand, has left in the cluster: snapshots of this machine that libvirt knows
+    nothing of, each with the volumes to delete it from. Nothing for a machine that has no disk there."""
+    disks = [disk for domain in (machine.defined, machine.xml) for disk in written_disks(domain)[0].values()]
+    disks = [disk for disk in disks if attribute(disk, "source", "protocol") == "rbd"]
+    pools = _pools(conn) if disks else []
+    volumes = list(dict.fromkeys((one[0].name, one[1]) for disk in disks if (one := _volume(pools, disk)) is not None))
+    if not volumes or not has_bindings():
+        return {}
+    by_name = {pool.name: pool for pool in pools}
+    there = [(by_name[pool], volume) for pool, volume in volumes]
+    known = {one.facts.name for one in machine.snapshots} | {one.name for one in read_set_aside(machine.defined)}
+    names = {snapshot_of(uuid_of(machine), name) for name in names_of(there)}
+    return {name: there for name in sorted(name for name in names if name is not None and name not in known)}
+
+
+def _pools(conn: VirConnect) -> list[Pool]:
+    return [pool for pool in Pools(conn).all() if pool.clones_images]
+
+
+def _volume(pools: list[Pool], disk: etree._Element) -> PoolVolume | None:
+    source = DiskSource.read(disk)
+    if source is None:
+        return None
+    for pool in pools:
+        name = pool.name_at(source)
+        if name:
+            return pool, name
+    return None

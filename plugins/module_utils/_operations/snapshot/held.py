@@ -1,0 +1,93 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A running machine is held still while the snapshots of its volumes are made, so that they are of one moment.
+
+The guest agent freezes its file systems, and libvirt pauses it: QEMU then waits for all writes and flushes them. A note
+in its running description says so before, by which the next run lets go of what a killed one has held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from collections.abc import Iterator
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError, as_virt_error
+from ansible_collections.brine.virt.plugins.module_utils._host.agent import agent_limit
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
+    WORK_NAMESPACE,
+    WORK_PREFIX,
+    SnapshotWork,
+    work_to_bare_xml,
+)
+
+# A guest's file systems are frozen for a few seconds at most; an agent that needs longer is one that hangs.
+FREEZE_SECONDS = 60
+
+
+@contextlib.contextmanager
+def held_still(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
+    """In the block, the machine is as work says. handle: libvirt's of a machine that runs.
+
+    Whatever happens, it runs on afterwards. Raises HostError where it cannot be held, and where it could not be let go.
+    """
+    name = handle.name()
+    with translate_errors(f"cannot write the metadata of machine {name}"):
+        _write(handle, work)
+    try:
+        with translate_errors(f"cannot hold machine {name} still"):
+            if work.frozen:
+                with agent_limit(handle, FREEZE_SECONDS):
+                    handle.fsFreeze()
+            if work.paused:
+                handle.suspend()
+        yield
+    except BaseException as exc:
+        try:
+            let_go(handle, work)
+        except VirtError as left:
+            raise HostError(
+                f"{as_virt_error(exc).what}; {left.what}" if isinstance(exc, Exception) else left.what, hint=left.hint
+            ) from exc
+        raise
+    let_go(handle, work)
+
+
+def let_go(handle: t.Any, work: SnapshotWork) -> None:
+    """Have a machine run on that was held; one that runs on already is no error.
+
+    Raises HostError, with the command, for what cannot be; its note stays then.
+    """
+    name = handle.name()
+    if work.paused:
+        with _said(f"machine {name} was paused for a snapshot, and cannot be resumed", f"virsh resume {name}"):
+            if state_name(handle.state()[0]) == "paused":
+                handle.resume()
+    if work.frozen:
+        words = f"the file systems of machine {name} were frozen for a snapshot, and cannot be thawed"
+        with _said(words, f"virsh domfsthaw {name}"), agent_limit(handle, FREEZE_SECONDS):
+            if handle.isActive():
+                handle.fsThaw()
+    with translate_errors(f"cannot write the metadata of machine {name}"):
+        _write(handle, None)
+
+
+@contextlib.contextmanager
+def _said(words: str, command: str) -> Iterator[None]:
+    try:
+        with translate_errors(words):
+            yield
+    except VirtError as exc:
+        raise HostError(exc.what, hint=f"By hand: {command}. The next run of virt_snapshot tries it again") from exc
+
+
+def _write(handle: t.Any, work: SnapshotWork | None) -> None:
+    """The running description alone has it: when the machine stops, nobody holds it any more."""
+    if handle.isActive():
+        text = None if work is None else work_to_bare_xml(work)
+        handle.setMetadata(
+            libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, WORK_PREFIX, WORK_NAMESPACE, libvirt.VIR_DOMAIN_AFFECT_LIVE
+        )

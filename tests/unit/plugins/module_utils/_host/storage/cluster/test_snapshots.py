@@ -1,0 +1,138 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import typing as t
+from contextlib import contextmanager, nullcontext
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import ceph, volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import Error, PretendedCluster, Snapshot
+
+POOL = Pool("ceph", "", 0, None, type="rbd", local=True)
+BOTH = [(POOL, "web1-system"), (POOL, "web1-data")]
+OURS = "brine-snapshot.u.s"
+
+
+@pytest.fixture
+def rbd(monkeypatch: pytest.MonkeyPatch) -> PretendedCluster:
+    """A cluster with two volumes."""
+    cluster, now = PretendedCluster("web1-system", "web1-data"), [0.0]
+    monkeypatch.setattr(snapshots, "open_cluster", cluster.open)
+    monkeypatch.setattr(ceph, "open_cluster", cluster.open)
+    monkeypatch.setattr(snapshots.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(snapshots.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    return cluster
+
+
+def all_snapshots(rbd: PretendedCluster) -> dict[str, list[str]]:
+    return {name: sorted(volume.snapshots) for name, volume in rbd.there.items()}
+
+
+def test_all_of_them_while_nobody_writes(rbd: PretendedCluster) -> None:
+    @contextmanager
+    def still() -> t.Iterator[None]:
+        rbd.calls.append("still")
+        yield
+        rbd.calls.append("on")
+
+    snapshots.take(BOTH, OURS, still())
+    assert rbd.calls == ["still", "create web1-system", "create web1-data", "on"]
+    assert snapshots.names_of(BOTH) == {OURS: {"ceph/web1-system", "ceph/web1-data"}}
+
+
+def test_if_one_cannot_be_had_there_is_none(rbd: PretendedCluster) -> None:
+    rbd.fail.add("create web1-data")
+    with pytest.raises(Error):
+        snapshots.take(BOTH, OURS, nullcontext())
+    assert all_snapshots(rbd) == {"web1-system": [], "web1-data": []}
+
+
+def test_one_that_is_there_is_neither_replaced_nor_deleted(rbd: PretendedCluster) -> None:
+    rbd.there["web1-data"].snapshots[OURS] = Snapshot("old")
+    with pytest.raises(ConflictError, match="volume web1-data of pool ceph has a snapshot brine-snapshot.u.s already"):
+        snapshots.take(BOTH, OURS, nullcontext())
+    assert all_snapshots(rbd) == {"web1-system": [], "web1-data": [OURS]}
+
+
+def test_back_to_it(rbd: PretendedCluster) -> None:
+    snapshots.take(BOTH, OURS, nullcontext())
+    for volume in rbd.there.values():
+        volume.content = "later"
+    snapshots.roll_back(BOTH, OURS)
+    assert {volume.content for volume in rbd.there.values()} == {"new"}
+
+
+def test_not_while_anybody_has_one_open(rbd: PretendedCluster) -> None:
+    snapshots.take(BOTH, OURS, nullcontext())
+    rbd.there["web1-data"].watchers.append("10.0.0.2:0/123")
+    with pytest.raises(ConflictError, match="web1-data of pool ceph is open on 10.0.0.2:0/123, where a machine may be"):
+        snapshots.roll_back(BOTH, OURS)
+    assert "rollback web1-system" not in rbd.calls
+
+
+def test_not_to_what_is_not_whole(rbd: PretendedCluster) -> None:
+    snapshots.take(BOTH[:1], OURS, nullcontext())
+    with pytest.raises(NotFoundError, match="volume web1-data of pool ceph has no snapshot"):
+        snapshots.roll_back(BOTH, OURS)
+    assert "rollback web1-system" not in rbd.calls
+
+
+def test_it_goes_also_if_it_was_protected_and_if_part_of_it_is_gone(rbd: PretendedCluster) -> None:
+    rbd.there["web1-data"].snapshots[OURS] = Snapshot("old", protected=True)
+    snapshots.remove([*BOTH, (POOL, "never")], OURS)
+    assert all_snapshots(rbd) == {"web1-system": [], "web1-data": []}
+
+
+def test_one_with_a_clone_stays_and_the_clone_is_named(rbd: PretendedCluster) -> None:
+    snapshots.take(BOTH, OURS, nullcontext())
+    rbd.there["web1-data"].snapshots[OURS] = Snapshot("old", protected=True, clones=["copy"])
+    with pytest.raises(ConflictError, match="made from snapshot brine-snapshot.u.s: vms/copy. .*rbd flatten vms/copy"):
+        snapshots.remove(BOTH, OURS)
+    assert all_snapshots(rbd) == {"web1-system": [OURS], "web1-data": [OURS]}
+
+
+@pytest.fixture
+def deleted(monkeypatch: pytest.MonkeyPatch, rbd: PretendedCluster) -> Pool:
+    """A pool whose volumes libvirt deletes if they have no snapshots, as Ceph does."""
+
+    class Handle:
+        def __init__(self, name: str = "") -> None:
+            self.name = name
+
+        def storageVolLookupByName(self, name: str) -> Handle:  # noqa: N802 - libvirt's own name
+            return Handle(name)
+
+        def delete(self, _flags: int) -> None:
+            if not rbd.there[self.name].snapshots:
+                del rbd.there[self.name]
+
+    monkeypatch.setattr(volumes, "has_bindings", lambda: True)
+    return Pool("ceph", "", 0, Handle(), type="rbd", local=True)
+
+
+def test_a_volume_goes_with_our_snapshots(deleted: Pool, rbd: PretendedCluster) -> None:
+    snapshots.take(BOTH, OURS, nullcontext())
+    volumes.delete_volume(deleted, "web1-data")
+    assert all_snapshots(rbd) == {"web1-system": [OURS]}
+
+
+def test_not_with_somebody_elses_nor_while_it_is_open(deleted: Pool, rbd: PretendedCluster) -> None:
+    snapshots.take(BOTH, OURS, nullcontext())
+    rbd.there["web1-data"].snapshots["theirs"] = Snapshot("old")
+    rbd.there["web1-system"].watchers.append("10.0.0.2:0/123")
+    for _pool, volume in BOTH:
+        volumes.delete_volume(deleted, volume)
+    assert all_snapshots(rbd) == {"web1-system": [OURS], "web1-data": [OURS, "theirs"]}
+
+
+def test_not_one_that_has_clones(deleted: Pool, rbd: PretendedCluster) -> None:
+    rbd.there["web1-data"].snapshots[OURS] = Snapshot("old", clones=["copy"])
+    with pytest.raises(ConflictError, match="vms/copy"):
+        volumes.delete_volume(deleted, "web1-data")
+    assert all_snapshots(rbd)["web1-data"] == [OURS]

@@ -1,0 +1,146 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of external snapshots: the memory that is the machine's own goes with it, and every other file is named."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._operations import ownership
+from ansible_collections.brine.virt.plugins.module_utils._operations.purge.snapshot_files import is_memory_of
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
+    MAKE,
+    PurgeHost,
+    decided,
+    disk,
+)
+
+MEMORY = "web1.now.memory"
+OWN = "delete: it belongs to this machine"
+SNAPSHOT = """<domainsnapshot><name>now</name><description>{mark}</description><state>running</state>
+<creationTime>1</creationTime><memory snapshot='external' file='{memory}'/><disks>
+<disk name='vda' snapshot='external' type='file'><driver type='qcow2'/><source file='{vda}'/></disk></disks>
+{domain}</domainsnapshot>"""
+OTHER_UUID = "11111111-1111-1111-1111-111111111111"
+
+
+def saved(uuid: str, magic: bytes = b"LibvirtQemudSave") -> bytes:
+    """A file as libvirt saves the memory of a machine in it."""
+    text = f"<domain type='kvm'><name>web1</name><uuid>{uuid}</uuid></domain>".encode() + b"\0"
+    return struct.pack("=16s19I", magic, 2, len(text), 1, *[0] * 16) + text + b"memory" * 100
+
+
+@pytest.fixture
+def made(host: PurgeHost) -> PurgeHost:
+    """The machine, which has its own system disk."""
+    host.make()
+    return host
+
+
+def take(host: PurgeHost, memory: Path, *, own: bool = True, content: bytes | None = None, vda: str = "") -> None:
+    """A snapshot with memory, as libvirt leaves it."""
+    domain = host.conn.lookupByName("web1")
+    memory.write_bytes(saved(domain.UUIDString()) if content is None else content)
+    if memory.parent == host.pool:
+        MAKE(host.handle, f"<volume><name>{memory.name}</name><capacity>1</capacity></volume>")
+    text = SNAPSHOT.format(
+        mark="brine.virt:1" if own else "by hand",
+        memory=memory,
+        vda=vda or host.pool / "web1-system.qcow2",
+        domain=domain.XMLDesc(0),
+    )
+    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
+    domain.snapshotCreateXML(text, flags)
+
+
+def test_what_a_killed_run_could_not_note_goes(made: PurgeHost) -> None:
+    take(made, made.pool / MEMORY)
+    assert decided(made.one())[MEMORY] == OWN
+    assert (made.names(), made.files()) == (set(), {})
+
+
+def test_what_is_noted_goes_where_files_cannot_be_marked(made: PurgeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ownership, "_has_attributes", lambda _path: False)
+    take(made, made.pool / MEMORY)
+    note = VolumeNote("default", MEMORY, "disk", format="raw", identity="0" * 32)
+    made.write(dataclasses.replace(made.notes(), volumes=(*made.notes().volumes, note)))
+    assert decided(made.one())[MEMORY] == OWN
+    assert MEMORY not in made.files()
+
+
+@pytest.mark.parametrize(
+    ("own", "content"), [(False, None), (True, saved(OTHER_UUID)), (True, b"somebody's"), (True, b"x" * 1000)]
+)
+def test_any_other_stays_and_is_named(made: PurgeHost, content: bytes | None, *, own: bool) -> None:
+    take(made, made.pool / MEMORY, own=own, content=content)
+    assert decided(made.one())[MEMORY] == (
+        "keep: snapshot now of the machine has its memory in it. If nobody needs it: "
+        f"virsh vol-delete {MEMORY} --pool default"
+    )
+    assert set(made.files()) == {MEMORY}
+
+
+def test_one_that_another_machine_has_stays(made: PurgeHost) -> None:
+    take(made, made.pool / MEMORY)
+    made.guest("other", disk(made.pool / MEMORY, image_format="raw"))
+    assert decided(made.one())[MEMORY] == "keep: it is used by machine other"
+
+
+def test_one_in_no_pool_stays_and_is_named(made: PurgeHost) -> None:
+    memory = made.outside / "web1 now.memory"
+    take(made, memory)
+    assert decided(made.one())[str(memory)].startswith("keep: snapshot now of the machine has its memory in it. ")
+    assert set(made.files()) == {"web1 now.memory"}
+
+
+def test_one_that_is_gone_is_not_named(made: PurgeHost) -> None:
+    take(made, made.outside / MEMORY)
+    (made.outside / MEMORY).unlink()
+    assert set(decided(made.one())) == {"web1-system.qcow2"}
+
+
+def test_the_disk_of_a_snapshot_by_hand_is_named(made: PurgeHost) -> None:
+    overlay = made.image(made.outside / "by-hand.qcow2")
+    take(made, made.pool / MEMORY, vda=str(overlay))
+    reason = decided(made.one())[str(overlay)]
+    assert reason == f"keep: snapshot now of the machine has it as a disk. If nobody needs it: rm {overlay}"
+
+
+def test_with_keep_disks_the_memory_stays(made: PurgeHost) -> None:
+    take(made, made.pool / MEMORY)
+    assert decided(made.one(keep_disks=True))[MEMORY] == "keep: keep_disks is set"
+
+
+def test_of_a_machine_of_others_it_stays(host: PurgeHost) -> None:
+    host.image(host.pool / "web1-system.qcow2")
+    host.guest("web1", disk(host.pool / "web1-system.qcow2"))
+    take(host, host.pool / MEMORY)
+    assert decided(host.one(adopt=True))[MEMORY].startswith("keep: snapshot now")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", saved(OTHER_UUID)[:100], saved(OTHER_UUID, b"LibvirtQemudPart")),
+        struct.pack("=16s19I", b"LibvirtQemudSave", 2, 2**32 - 1, 1, *[0] * 16),
+        saved(OTHER_UUID).replace(b"</domain>", b"</d\xff>"),
+    ],
+)
+def test_no_memory_of_the_machine(tmp_path: Path, content: bytes) -> None:
+    for name in ("file", "link"):
+        file = tmp_path / name
+        if name == "file":
+            file.write_bytes(content)
+        else:
+            (tmp_path / "good").write_bytes(saved(OTHER_UUID))
+            file.symlink_to(tmp_path / "good")
+        assert not is_memory_of(str(file), OTHER_UUID)
+    assert is_memory_of(str(tmp_path / "good"), OTHER_UUID)
+    assert not is_memory_of(str(tmp_path), OTHER_UUID)

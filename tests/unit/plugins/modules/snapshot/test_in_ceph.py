@@ -1,0 +1,332 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module virt_snapshot on libvirt's test driver, for a machine whose disks are in a Ceph cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import read_domain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back, set_aside
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork, read_work
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import _require_settled
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import check_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import clustered, held, machines
+from ansible_collections.brine.virt.plugins.modules import virt_snapshot
+from ansible_collections.brine.virt.tests.unit.plugins.called_module import call_module
+from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import PretendedCluster, Snapshot
+
+UUID = "11111111-2222-3333-4444-555555555555"
+_DISK = """<disk type='network' device='disk'><driver name='qemu' type='raw'/>
+  <source protocol='rbd' name='vms/{0}'><host name='mon'/></source><target dev='{1}' bus='virtio'/></disk>"""
+DOMAIN = f"""<domain type='test'><name>db1</name><uuid>{UUID}</uuid>
+  <metadata><b:machine xmlns:b='urn:brine:virt:1' status='ready'><b:tag>old</b:tag></b:machine></metadata>
+  <memory unit='MiB'>64</memory><os><type>hvm</type></os>
+  <devices>{_DISK.format("db1-system", "vda")}{_DISK.format("db1-data", "vdb")}
+  <disk type='file' device='cdrom'><source file='/seed.iso'/><target dev='sda' bus='sata'/><readonly/></disk></devices>
+  </domain>"""
+POOL = """<pool type='rbd'><name>ceph</name><source><host name='mon'/><name>vms</name></source>
+  <target><path>/</path></target></pool>"""
+
+
+@pytest.fixture
+def rbd(monkeypatch: pytest.MonkeyPatch) -> PretendedCluster:
+    """The cluster with the machine's volumes."""
+    cluster = PretendedCluster("db1-system", "db1-data")
+    monkeypatch.setattr(in_cluster, "open_cluster", cluster.open)
+    monkeypatch.setattr(in_cluster, "_CLOSED_SECONDS", 0)
+    monkeypatch.setattr(in_cluster, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(clustered, "require_bindings", lambda _pool: None)
+    monkeypatch.setattr(clustered, "has_bindings", lambda: True)
+    monkeypatch.setattr(Pools, "local", property(lambda _self: True))
+    # This driver's snapshots are nothing but metadata, and it knows no such flag.
+    monkeypatch.setattr(libvirt, "VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY", 0)
+    return cluster
+
+
+@pytest.fixture
+def domain(rbd: PretendedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
+    """The machine, which runs."""
+    for module, name in ((machines, "machine_lock"), (locks, "hypervisor_lock")):
+        monkeypatch.setattr(module, name, lambda *_what, **_settings: contextlib.nullcontext())
+    (tmp_path / "node.xml").write_text("<node/>")
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        monkeypatch.setattr(virt_snapshot, "open_connection", lambda _uri: contextlib.nullcontext(conn))
+        conn.storagePoolCreateXML(POOL, 0)
+        made = conn.defineXML(DOMAIN)
+        made.create()
+        yield made
+
+
+def call(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
+    result = call_module(virt_snapshot, check_mode, {"vm": ["db1"], **params})
+    (machine,) = result["machines"]
+    return dict(machine)
+
+
+def names(domain: t.Any) -> list[str]:
+    return [one.facts.name for one in list_snapshots(domain)]
+
+
+def kept(name: str) -> str:
+    return f"brine-snapshot.{UUID}.{name}"
+
+
+def in_ceph(rbd: PretendedCluster) -> list[list[str]]:
+    return [sorted(volume.snapshots) for volume in rbd.there.values()]
+
+
+def defined(domain: t.Any) -> t.Any:
+    return parse_xml(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+
+
+def write(rbd: PretendedCluster, content: str) -> None:
+    for volume in rbd.there.values():
+        volume.content = content
+
+
+def test_taken_while_it_runs_and_listed(domain: t.Any, rbd: PretendedCluster) -> None:
+    ahead = call(check_mode=True, name=["a"], description="why")
+    assert in_ceph(rbd) == [[], []]
+    done = call(name=["a"], description="why")
+    assert done["actions"] == ahead["actions"] == ["take snapshot a of db1 (ceph, without memory)"]
+    assert (done["kind"], done["memory"], done["quiesced"], done["state"]) == ("ceph", False, False, "running")
+    (record,) = done["snapshots"]
+    assert {
+        "kind": "ceph",
+        "own": True,
+        "current": True,
+        "description": "why",
+        "memory": False,
+    }.items() <= record.items()
+    assert in_ceph(rbd) == [[kept("a")], [kept("a")]]
+    assert read_work(parse_xml(domain.XMLDesc(0))) is None
+    assert call(name=["a"])["changed"] is False
+    call(name=["b"])
+    assert [one.facts.parent for one in list_snapshots(domain)] == [None, "a"]
+
+
+def test_it_stands_still_while_they_are_made(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = []
+
+    def look(_image: t.Any, call_: str) -> None:
+        if call_ == "create":
+            states.append((view_machine(domain).state, read_work(parse_xml(domain.XMLDesc(0)))))
+
+    monkeypatch.setattr("ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster.Image._note", look)
+    call(name=["a"])
+    assert states == [("paused", SnapshotWork("a", paused=True))] * 2
+    assert view_machine(domain).state == "running"
+    domain.destroy()
+    call(name=["b"])
+    assert states[2:] == [("shutoff", None)] * 2
+
+
+def test_it_runs_on_if_one_cannot_be_had(domain: t.Any, rbd: PretendedCluster) -> None:
+    rbd.fail.add("create db1-data")
+    assert call(name=["a"])["failed"]
+    assert view_machine(domain).state == "running" and read_work(parse_xml(domain.XMLDesc(0))) is None
+    assert (in_ceph(rbd), names(domain)) == ([[], []], [])
+
+
+def test_if_libvirt_is_not_told_there_is_none(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.take.record_xml",
+        lambda _record: "<no/>",
+    )
+    assert call(name=["a"])["failed"]
+    assert (in_ceph(rbd), names(domain)) == ([[], []], [])
+
+
+def test_a_run_that_was_killed_while_it_held_the_machine(domain: t.Any, rbd: PretendedCluster) -> None:
+    work = SnapshotWork("a", paused=True)
+    held._write(domain, work)
+    domain.suspend()
+    rbd.there["db1-system"].snapshots[kept("a")] = Snapshot("half")
+    done = call(name=["a"])
+    assert done["actions"] == [
+        "let db1 run on, which an interrupted run has held for snapshot a",
+        "take snapshot a of db1 (ceph, without memory)",
+    ]
+    assert done["state"] == "running" and read_work(parse_xml(domain.XMLDesc(0))) is None
+    assert rbd.there["db1-system"].snapshots[kept("a")].content == "new"
+
+
+def test_what_cannot_be_let_go_is_said(domain: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    domain.suspend()
+    monkeypatch.setattr(type(domain), "resume", lambda _self: domain.suspend())
+    with pytest.raises(
+        HostError, match="db1 was paused for a snapshot, and cannot be resumed.*By hand: virsh resume db1"
+    ):
+        held.let_go(domain, SnapshotWork("a", paused=True))
+
+
+def test_file_systems_are_frozen_and_thawed(domain: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    for name in ("fsFreeze", "suspend", "resume", "fsThaw"):
+        real = getattr(type(domain), name)
+
+        def noted(self: t.Any, *given: t.Any, name: str = name, real: t.Any = real) -> t.Any:
+            calls.append(name)
+            return real(self, *given)
+
+        monkeypatch.setattr(type(domain), name, noted)
+    with held.held_still(domain, SnapshotWork("a", frozen=True, paused=True)):
+        assert calls == ["fsFreeze", "suspend"]
+    assert calls == ["fsFreeze", "suspend", "resume", "fsThaw"]
+    calls.clear()
+    with pytest.raises(ZeroDivisionError), held.held_still(domain, SnapshotWork("a", frozen=True, paused=True)):
+        raise ZeroDivisionError
+    assert calls == ["fsFreeze", "suspend", "resume", "fsThaw"]
+
+
+def test_reverted_with_the_description_of_that_time(domain: t.Any, rbd: PretendedCluster) -> None:
+    call(name=["a"])
+    call(name=["b"])
+    write(rbd, "later")
+    domain.setMetadata(
+        libvirt.VIR_DOMAIN_METADATA_ELEMENT,
+        "<machine status='ready'><tag>new</tag></machine>",
+        "b",
+        "urn:brine:virt:1",
+        3,
+    )
+    domain.setMemoryFlags(128 << 10, libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_MEM_MAXIMUM)
+    assert call(name=["a"], state="reverted")["failed"], "it runs"
+    ahead = call(check_mode=True, name=["a"], state="reverted", force=True)
+    assert domain.isActive() and {volume.content for volume in rbd.there.values()} == {"later"}
+    done = call(name=["a"], state="reverted", force=True)
+    assert done["actions"] == ahead["actions"] == ["revert db1 to snapshot a (running -> shutoff)"]
+    assert (done["failed"], done["state"]) == (False, "shutoff")
+    assert {volume.content for volume in rbd.there.values()} == {"new"}
+    xml = defined(domain)
+    assert xml.findtext("memory") == str(64 << 10) and "new" in [tag.text for tag in xml.iter("{urn:brine:virt:1}tag")]
+    assert xml.find("devices/disk/source/snapshot") is None and read_work(xml) is None
+    assert names(domain) == ["a", "b"] and domain.snapshotCurrent().getName() == "a"
+
+
+def test_half_reverted_it_cannot_be_started_and_the_next_run_finishes(domain: t.Any, rbd: PretendedCluster) -> None:
+    call(name=["a"])
+    call(name=["other"])
+    write(rbd, "later")
+    domain.destroy()
+    rbd.fail.add("rollback db1-data")
+    assert call(name=["a"], state="reverted")["failed"]
+    assert [volume.content for volume in rbd.there.values()] == ["new", "later"]
+    sources = [one.get("name") for one in defined(domain).iterfind("devices/disk/source/snapshot")]
+    assert sources == ["brine-reverting"] * 2, "QEMU would start it"
+    with pytest.raises(Exception, match="it is being reverted to snapshot a, or that was interrupted"):
+        view_machine(domain).require_changeable()
+    for more in ({"name": ["c"]}, {"name": ["a"], "state": "absent"}):
+        assert "being reverted to snapshot a" in call(**more)["msg"]
+    with pytest.raises(ConflictError, match="db1 is being reverted to snapshot a, or .* so it is not changed"):
+        _require_settled(read_domain(domain), "")
+    rbd.fail.clear()
+    assert call(name=["a"], state="reverted")["failed"] is False
+    assert [volume.content for volume in rbd.there.values()] == ["new", "new"]
+    assert defined(domain).find("devices/disk/source/snapshot") is None
+    view_machine(domain).require_changeable()
+
+
+def test_nothing_is_noted_where_nothing_can_be_rolled_back(domain: t.Any, rbd: PretendedCluster) -> None:
+    call(name=["a"])
+    domain.destroy()
+    rbd.there["db1-data"].watchers.append("10.0.0.2:0/1")
+    assert "is open on 10.0.0.2:0/1" in call(name=["a"], state="reverted")["msg"]
+    assert read_work(defined(domain)) is None
+    rbd.there["db1-data"].watchers.clear()
+    del rbd.there["db1-data"].snapshots[kept("a")]
+    assert "volume db1-data of pool ceph has no snapshot" in call(name=["a"], state="reverted")["msg"]
+
+
+def test_not_while_another_machine_has_a_disk_of_it(domain: t.Any, rbd: PretendedCluster) -> None:
+    call(name=["a"])
+    domain.destroy()
+    domain.connect().defineXML(DOMAIN.replace("db1<", "db2<").replace(UUID, UUID.replace("1", "9")))
+    assert "rbd:vms/db1-system" in call(name=["a"], state="reverted")["msg"]
+
+
+def test_they_go_by_name_and_by_number(domain: t.Any, rbd: PretendedCluster) -> None:
+    for name in "abc":
+        call(name=[name])
+    assert call(name=["b"], state="absent")["deleted"] == ["b"]
+    assert (names(domain), in_ceph(rbd)) == (["a", "c"], [[kept("a"), kept("c")]] * 2)
+    assert call(name=["d"], keep={"last": 2})["deleted"] == ["a"]
+    assert in_ceph(rbd) == [[kept("c"), kept("d")]] * 2
+
+
+def test_what_libvirt_deletes_and_reports_an_error_about_is_deleted(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As libvirt 9.0 does where one that follows has other disks."""
+    call(name=["a"])
+    real, deletes = libvirt.virDomainSnapshot.delete, [False, True]
+
+    def delete(self: t.Any, flags: int) -> None:
+        if deletes.pop(0):
+            real(self, flags)
+        raise libvirt.libvirtError("disk 'vdb' not found in domain")
+
+    monkeypatch.setattr(libvirt.virDomainSnapshot, "delete", delete)
+    assert call(name=["a"], state="absent")["failed"] and names(domain) == ["a"]
+    assert call(name=["a"], state="absent")["failed"] is False and names(domain) == []
+
+
+def test_one_with_a_clone_stays(domain: t.Any, rbd: PretendedCluster) -> None:
+    call(name=["a"])
+    rbd.there["db1-data"].snapshots[kept("a")].clones.append("copy")
+    assert "vms/copy" in call(name=["a"], state="absent")["msg"]
+    done = call(name=["b"], keep={"last": 1})
+    assert (done["failed"], done["deleted"]) == (False, []) and "snapshot a stays" in done["warnings"][0]
+    assert names(domain) == ["a", "b"]
+
+
+def test_what_libvirt_does_not_know_is_named_and_deleted_by_name(domain: t.Any, rbd: PretendedCluster) -> None:
+    for volume in rbd.there.values():
+        volume.snapshots.update(
+            {kept("a"): Snapshot("x"), "libvirt-1": Snapshot("y"), "brine-snapshot.o.b": Snapshot("z")}
+        )
+    done = call(name=["c"])
+    assert len(done["warnings"]) == 1 and "has a snapshot a of it, which libvirt does not know" in done["warnings"][0]
+    done = call(name=["a"], state="absent")
+    assert done["deleted"] == ["a"] and "as libvirt does not know it" in done["actions"][0]
+    assert in_ceph(rbd) == [[kept("c"), "brine-snapshot.o.b", "libvirt-1"]] * 2
+    assert call(name=["a"], state="absent")["changed"] is False
+
+
+def test_the_volume_of_a_snapshot_is_used(domain: t.Any) -> None:
+    call(name=["a"])
+    users = {user.words for user in Usage(domain.connect()).users_at("rbd:vms/db1-data")}
+    assert "snapshot a of machine db1" in users
+
+
+def test_they_travel_with_a_machine_that_runs(domain: t.Any) -> None:
+    for name in "ab":
+        call(name=[name])
+    check_snapshots("db1", domain, active=True, undefine_source=True, where="here")
+    before = [one.getXMLDesc(0) for one in domain.listAllSnapshots(0)]
+    set_aside(domain)
+    assert names(domain) == [] and "urn:brine:virt:snapshots:1" in domain.XMLDesc(0)
+    # A run that was killed there: the next one puts them back, and nothing counts as left behind.
+    assert "put back the snapshots of db1" in call(name=["a"])["actions"][0]
+    assert [one.getXMLDesc(0) for one in domain.listAllSnapshots(0)] == before
+    assert put_back(domain) == []
