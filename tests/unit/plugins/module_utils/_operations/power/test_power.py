@@ -114,11 +114,11 @@ def test_check_mode_the_run_and_the_second_run(
         "state": after,
         "actions": actions,
         "seconds": 0.0,
-        "error": None,
+        "failed": False,
     }
     assert node.states() == {"web1": after}
     again = node.run(wanted)["web1"]
-    assert (again["changed"], again["error"]) == (wanted in ("rebooted", "reset", "cycled"), None)
+    assert (again["changed"], again.get("msg")) == (wanted in ("rebooted", "reset", "cycled"), None)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_check_mode_the_run_and_the_second_run(
 def test_machines_that_belong_to_another_run_are_left_alone(node: Node) -> None:
     before = node.states()
     for wanted in ("running", "stopped"):
-        found = {name: result["error"] for name, result in node.run(wanted).items()}
+        found = {name: result.get("msg") for name, result in node.run(wanted).items()}
         assert found["half"].startswith("it is unfinished: a run is creating it, or was interrupted. ")
         assert found["name1"].startswith("only its name is claimed, ")
         assert found["mover"].startswith("it is being moved from hv1 to hv2, or its move was interrupted. ")
@@ -145,15 +145,15 @@ def test_machines_that_belong_to_another_run_are_left_alone(node: Node) -> None:
 @pytest.mark.parametrize("node", [[("deaf", RUNNING, "", DEAF), ("web1", RUNNING, "", "")]], indirect=True)
 def test_a_guest_that_does_not_shut_down(node: Node) -> None:
     found = node.run("stopped", timeout_seconds=1)
-    assert found["deaf"]["error"].startswith(
+    assert found["deaf"]["msg"].startswith(
         "it did not shut down within 1 s: it is running, its guest agent is not connected, so it was asked by ACPI. "
     )
     assert (found["deaf"]["changed"], found["deaf"]["actions"], found["deaf"]["state"]) == (False, [], "running")
     # The other one is not held up by it.
-    assert (found["web1"]["state"], found["web1"]["error"]) == ("shutoff", None)
+    assert (found["web1"]["state"], found["web1"].get("msg")) == ("shutoff", None)
     assert 1 <= found["deaf"]["seconds"] < 300
     forced = node.run("stopped", "deaf", timeout_seconds=1, force=True)["deaf"]
-    assert (forced["actions"], forced["state"], forced["error"]) == (["power off"], "shutoff", None)
+    assert (forced["actions"], forced["state"], forced.get("msg")) == (["power off"], "shutoff", None)
 
 
 @pytest.mark.parametrize("node", [[("deaf", RUNNING, "", DEAF)]], indirect=True)
@@ -164,14 +164,14 @@ def test_one_that_is_undefined_while_its_guest_is_waited_for_is_not_lost_by_forc
     """Powered off, there would be neither the machine nor what it was."""
     monkeypatch.setitem(change._CALLS, machines.Action.SHUT_DOWN, lambda handle: handle.undefine())
     found = node.run(state, "deaf", timeout_seconds=1, force=True)["deaf"]
-    assert str(found["error"]).startswith("it is running but not defined here, so it is lost when it stops")
+    assert str(found.get("msg")).startswith("it is running but not defined here, so it is lost when it stops")
     assert (found["changed"], found["state"], node.states()) == (False, "running", {"deaf": "running"})
 
 
 @pytest.mark.parametrize("node", [[("deaf", RUNNING, "", DEAF)]], indirect=True)
 def test_off_by_force_and_on_again(node: Node) -> None:
     forced = node.run("cycled", timeout_seconds=1, force=True)["deaf"]
-    assert (forced["actions"], forced["state"], forced["error"]) == (["power off", "start"], "running", None)
+    assert (forced["actions"], forced["state"], forced.get("msg")) == (["power off", "start"], "running", None)
     at_once = node.run("cycled", timeout_seconds=0, force=True)["deaf"]
     assert (at_once["actions"], at_once["seconds"] < 300) == (["power off", "start"], True)
 
@@ -179,7 +179,7 @@ def test_off_by_force_and_on_again(node: Node) -> None:
 @pytest.mark.parametrize("node", [[("web1", RUNNING, "", "<on_reboot>destroy</on_reboot>")]], indirect=True)
 def test_a_machine_that_stops_instead_of_rebooting(node: Node) -> None:
     found = node.run("rebooted")["web1"]
-    assert found["error"].startswith("it has stopped instead of rebooting, and is shutoff. ")
+    assert found["msg"].startswith("it has stopped instead of rebooting, and is shutoff. ")
     assert found["state"] == "shutoff"
 
 
@@ -187,9 +187,9 @@ def test_a_reboot_that_nobody_sees(node: Node, monkeypatch: pytest.MonkeyPatch) 
     """With a driver that tells of reboots, the call alone is none; this one does not tell."""
     monkeypatch.setattr(wait, "_TELLS_OF_REBOOTS", node.conn.getType())
     found = node.run("rebooted", timeout_seconds=1)["web1"]
-    assert found["error"].startswith("it did not reboot within 1 s: it is running, ")
+    assert found["msg"].startswith("it did not reboot within 1 s: it is running, ")
     forced = node.run("rebooted", timeout_seconds=1, force=True)["web1"]
-    assert (forced["actions"], forced["error"]) == (["reset"], None)
+    assert (forced["actions"], forced.get("msg")) == (["reset"], None)
 
 
 def test_a_guest_is_asked_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ def test_a_guest_is_asked_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, shut_down)
     found = node.run("stopped")["web1"]
-    assert (found["state"], found["error"], len(asked)) == ("shutoff", None, 2)
+    assert (found["state"], found.get("msg"), len(asked)) == ("shutoff", None, 2)
 
 
 def test_a_guest_that_does_not_obey_is_said_with_its_console(
@@ -220,7 +220,7 @@ def test_a_guest_that_does_not_obey_is_said_with_its_console(
     monkeypatch.setattr(change, "_ASK_AGAIN_SECONDS", 0.2)
     monkeypatch.setattr(wait, "_LOOK_SECONDS", 0.1)
     monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, lambda _handle: None)
-    error = node.run("stopped", "deaf", timeout_seconds=1)["deaf"]["error"]
+    error = node.run("stopped", "deaf", timeout_seconds=1)["deaf"]["msg"]
     asked, _comma, rest = error.partition(" times; ")
     assert asked.startswith("it did not shut down within 1 s: it is running, its guest agent is not connected, so ")
     assert asked.rpartition("it was asked by ACPI, ")[2] in ("3", "4", "5")
@@ -233,7 +233,7 @@ def test_a_guest_that_does_not_obey_is_said_with_its_console(
 def test_a_guest_that_cannot_be_asked(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     # libvirt refuses to start what runs.
     monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, lambda handle: handle.create())
-    error = node.run("stopped")["web1"]["error"]
+    error = node.run("stopped")["web1"]["msg"]
     assert error.startswith("it could not shut down: ")
     assert error.endswith(
         "; its guest agent is not connected, so it was asked by ACPI. With force=true it is done without the guest"
@@ -248,7 +248,7 @@ def test_a_start_that_ends_at_once_says_why(node: Node, monkeypatch: pytest.Monk
 
     monkeypatch.setitem(change._CALLS, change.Action.START, start_and_crash)
     found = node.run("running")["web1"]
-    assert found["error"] == (
+    assert found.get("msg") == (
         "it has started and stopped again: it is shutoff (somebody powered it off); QEMU's log is not on this host"
     )
     assert (found["state"], found["seconds"] < 300) == ("shutoff", True)
@@ -261,26 +261,26 @@ def test_an_event_ends_the_wait(node: Node, monkeypatch: pytest.MonkeyPatch) -> 
     timer = threading.Timer(0.5, node.conn.lookupByName("web1").shutdown)
     timer.start()
     found = node.run("stopped")["web1"]
-    assert (found["state"], found["error"]) == ("shutoff", None)
+    assert (found["state"], found.get("msg")) == ("shutoff", None)
     assert found["seconds"] < 300
 
 
 def test_what_changed_since_it_was_planned(node: Node) -> None:
     domain = node.conn.lookupByName("web1")
     found = node.run("stopped", between=domain.suspend)["web1"]
-    assert found["error"] == "it was running when this was planned, and is paused now. Run it again"
+    assert found.get("msg") == "it was running when this was planned, and is paused now. Run it again"
     assert node.states() == {"web1": "paused"}
     domain.resume()
     found = node.run("stopped", between=domain.shutdown)["web1"]
-    assert (found["changed"], found["actions"], found["state"], found["error"]) == (False, [], "shutoff", None)
+    assert (found["changed"], found["actions"], found["state"], found.get("msg")) == (False, [], "shutoff", None)
     found = node.run("running", between=domain.undefine)["web1"]
-    assert "web1" in found["error"] and found["state"] == "nostate"
+    assert "web1" in found["msg"] and found["state"] == "nostate"
 
 
 @pytest.mark.parametrize("node", [[(f"web{number}", RUNNING, "", "") for number in range(1, 6)]], indirect=True)
 def test_many_side_by_side(node: Node) -> None:
     found = node.run("cycled", concurrency=2)
-    assert [(name, result["error"]) for name, result in found.items()] == [(f"web{n}", None) for n in range(1, 6)]
+    assert [(name, result.get("msg")) for name, result in found.items()] == [(f"web{n}", None) for n in range(1, 6)]
 
 
 def test_nobody_waits_any_more(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,9 +293,9 @@ def test_nobody_waits_any_more(node: Node, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, shut_down)
     found = node.run("cycled", stop=stop)["web1"]
-    assert (found["actions"], found["state"], found["error"]) == (["shut down", "start"], "running", None)
+    assert (found["actions"], found["state"], found.get("msg")) == (["shut down", "start"], "running", None)
     found = node.run("cycled", stop=stop)["web1"]
-    assert (found["error"], found["changed"]) == ("it was interrupted", False)
+    assert (found.get("msg"), found["changed"]) == ("it was interrupted", False)
 
 
 @pytest.mark.parametrize("node", [[("deaf", RUNNING, "", DEAF)]], indirect=True)
@@ -303,14 +303,14 @@ def test_nobody_waits_for_a_guest_any_more(node: Node) -> None:
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     found = node.run("stopped", stop=stop)["deaf"]
-    assert (found["error"], found["seconds"] < 300) == ("it was interrupted", True)
+    assert (found.get("msg"), found["seconds"] < 300) == ("it was interrupted", True)
 
 
 def test_another_run_holds_the_machine(node: Node) -> None:
     """virt_migrate takes this lock for as long as it moves a machine."""
     with node.lock("move-web1", wait_seconds=0):
         found = node.run("stopped", lock_seconds=0)["web1"]
-    assert found["error"].startswith(
+    assert found["msg"].startswith(
         "another run is moving, backing up, restoring or removing machine web1, or changing its power state. Wait"
     )
     assert node.states() == {"web1": "running"}
@@ -319,7 +319,7 @@ def test_another_run_holds_the_machine(node: Node) -> None:
 def test_another_run_holds_the_hypervisor(node: Node) -> None:
     with node.lock("init", wait_seconds=0):
         found = node.run("stopped", lock_seconds=0.2)["web1"]
-    assert "another run has been at work on this hypervisor" in found["error"]
+    assert "another run has been at work on this hypervisor" in found["msg"]
     assert node.states() == {"web1": "running"}
 
 
@@ -341,7 +341,7 @@ def test_a_machine_that_cannot_be_read_is_left_as_it_is(node: Node, wanted: str)
     define_unreadable(node.conn)
     for check in (True, False):
         found = node.run(wanted, "ent1", check=check, force=True)["ent1"]
-        assert found["error"] == (
+        assert found.get("msg") == (
             "the description of machine ent1 cannot be read as XML: Entity 'x' not defined, line 5, column 32. "
             "Correct its XML: virsh edit ent1"
         )
@@ -418,7 +418,7 @@ def test_one_that_does_not_start_holds_nobody_up(node: Node) -> None:
         node.conn.lookupByName("db").undefine()
 
     names, result, seconds = history(node, "running", between=lose)
-    assert result["db"]["error"]
+    assert result["db"].get("msg")
     assert names[:2] == ["dns", "web"]
     assert seconds < 300
 
@@ -435,7 +435,7 @@ def test_who_is_told_to_stop_does_not_wait_for_a_delay(node: Node) -> None:
     threading.Thread(target=stop_after_db, daemon=True).start()
     names, result, seconds = history(node, "running", stop=stop)
     assert names == ["dns", "db"]
-    assert (result["web"]["state"], result["web"]["error"]) == ("shutoff", "it was interrupted")
+    assert (result["web"]["state"], result["web"].get("msg")) == ("shutoff", "it was interrupted")
     assert seconds < 300
 
 
