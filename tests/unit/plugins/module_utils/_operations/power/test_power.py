@@ -135,7 +135,7 @@ def test_check_mode_the_run_and_the_second_run(
 def test_machines_that_belong_to_another_run_are_left_alone(node: Node) -> None:
     before = node.states()
     for wanted in ("running", "stopped"):
-        found = {name: result.get("msg") for name, result in node.run(wanted).items()}
+        found = {name: result["msg"] for name, result in node.run(wanted).items()}
         assert found["half"].startswith("it is unfinished: a run is creating it, or was interrupted. ")
         assert found["name1"].startswith("only its name is claimed, ")
         assert found["mover"].startswith("it is being moved from hv1 to hv2, or its move was interrupted. ")
