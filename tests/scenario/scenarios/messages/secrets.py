@@ -154,7 +154,7 @@ def _operator(cloud: Cloud) -> None:
     cloud.on(SUDO_HOST, f"cat <<'E' | chpasswd\n{USER}:{PASSWORD}\nE")
     cloud.on(SUDO_HOST, f"echo '{USER} ALL=(ALL) ALL' >/etc/sudoers.d/{USER}")
     cloud.on(
-        SUDO_HOST, "echo 'PasswordAuthentication yes' >/etc/ssh/sshd_config.d/00-operator.conf; systemctl reload ssh"
+        SUDO_HOST, "echo 'PasswordAuthentication yes' >/etc/ssh/sshd_config.d/00-operator.conf; systemctl reload ssh; sleep 1"
     )
     _file(cloud).write_bytes(os.urandom(SIZE_MIB * 1024 * 1024))
 
@@ -196,6 +196,7 @@ def _wrong(cloud: Cloud) -> None:
 
 
 def _no_operator(cloud: Cloud) -> None:
-    cloud.on(SUDO_HOST, "rm -f /etc/ssh/sshd_config.d/00-operator.conf; systemctl reload ssh")
     cloud.on(SUDO_HOST, f"pkill -u {USER}; userdel --remove {USER} 2>/dev/null; rm -f /etc/sudoers.d/{USER}; true")
+    # For a moment nobody listens.
+    cloud.on(SUDO_HOST, "rm -f /etc/ssh/sshd_config.d/00-operator.conf; systemctl reload ssh; sleep 1")
     _file(cloud).unlink(missing_ok=True)

@@ -28,7 +28,7 @@ def test_whatever_one_machine_raises_is_its_own_error() -> None:
         with own_error(result):
             if number == 1:
                 raise ConflictError("it is in use")
-            _ = 1 // number
+            divmod(1, number)
     first, second, third = results
     assert str(first.error).startswith("unexpected ZeroDivisionError in test_errors.py, line ")
     assert isinstance(second.error, ConflictError) and third.error is None

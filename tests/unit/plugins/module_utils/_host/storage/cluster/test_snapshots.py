@@ -105,7 +105,7 @@ def deleted(monkeypatch: pytest.MonkeyPatch, rbd: PretendedCluster) -> Pool:
         def __init__(self, name: str = "") -> None:
             self.name = name
 
-        def storageVolLookupByName(self, name: str) -> Handle:  # noqa: N802 - libvirt's own name
+        def storageVolLookupByName(self, name: str) -> t.Any:  # noqa: N802 - libvirt's own name
             return Handle(name)
 
         def delete(self, _flags: int) -> None:
