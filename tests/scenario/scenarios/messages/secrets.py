@@ -154,7 +154,8 @@ def _operator(cloud: Cloud) -> None:
     cloud.on(SUDO_HOST, f"cat <<'E' | chpasswd\n{USER}:{PASSWORD}\nE")
     cloud.on(SUDO_HOST, f"echo '{USER} ALL=(ALL) ALL' >/etc/sudoers.d/{USER}")
     cloud.on(
-        SUDO_HOST, "echo 'PasswordAuthentication yes' >/etc/ssh/sshd_config.d/00-operator.conf; systemctl reload ssh; sleep 1"
+        SUDO_HOST,
+        "echo 'PasswordAuthentication yes' >/etc/ssh/sshd_config.d/00-operator.conf; systemctl reload ssh; sleep 1",
     )
     _file(cloud).write_bytes(os.urandom(SIZE_MIB * 1024 * 1024))
 
