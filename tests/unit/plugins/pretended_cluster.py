@@ -57,7 +57,9 @@ class PretendedCluster:
     def RBD(self) -> PretendedCluster:  # noqa: N802 - librbd's own name
         return self
 
-    def Image(self, _io: t.Any, name: str, snapshot: str | None = None, read_only: bool = False) -> Image:  # noqa: N802
+    def Image(  # noqa: N802 - librbd's own name
+        self, _io: t.Any, name: str, snapshot: str | None = None, read_only: bool = False
+    ) -> Image:
         if name not in self.there or (snapshot is not None and snapshot not in self.there[name].snapshots):
             raise ImageNotFound(name)
         return Image(self, name, snapshot)
