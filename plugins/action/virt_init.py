@@ -5,10 +5,17 @@
 
 from __future__ import annotations
 
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import HOST_NAME
 from ansible_collections.brine.virt.plugins.plugin_utils._withholding_action import WithholdingAction
 
 
 class ActionModule(WithholdingAction):
-    """Runs the module."""
+    """Runs the module, which is told what the inventory calls its host."""
 
     module = "brine.virt.virt_init"
+
+    def beside(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        """The name that everything else in the output has."""
+        return {HOST_NAME: str(task_vars["inventory_hostname"])}

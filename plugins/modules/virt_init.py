@@ -511,7 +511,6 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     open_connection,
-    translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere
@@ -521,7 +520,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine imp
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import STATES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import DirectoryAsPoolError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine, read_machines
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions, opened
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import HOST_NAME, SecretOptions, opened
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module, named_options
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import withdrawn_on_error
@@ -714,8 +713,7 @@ def make_all_plans(
         check_still_chosen(here, hypervisor, decision, leaving=leaving, ahead=module.check_mode)
         plans = make_plans(machines, hypervisor, where, params["places"], gone, stop_seconds=params["stop_timeout"])
     if any(todo.created for todo in plans) and hypervisor.guests.emulated:
-        with translate_errors("cannot ask this hypervisor for its name"):
-            host = conn.getHostname()
+        host = params[HOST_NAME] or "This hypervisor"
         module.warn(f"{host} has no KVM. New machines are emulated there, which is many times slower.")
     for name in unbootable(plans):
         module.warn(
@@ -796,6 +794,7 @@ def main() -> None:
         required_by={"places": "machines"},
         mutually_exclusive=[("machines", "name")],
         secrets=SecretOptions(left_in=has_secrets),
+        beside=[HOST_NAME],
     )
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:
         module.fail_json(

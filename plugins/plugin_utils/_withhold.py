@@ -27,16 +27,18 @@ from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values 
 class Withheld:
     """What is secret in the options of one task.
 
+    beside: what else goes to the module and is no option of the task.
     args: the options as a module may have them, with placeholders, and with the values in an option of their own.
     """
 
-    def __init__(self, options: Mapping[str, t.Any]) -> None:
+    def __init__(self, options: Mapping[str, t.Any], beside: Mapping[str, t.Any] | None = None) -> None:
         self._nonce = secrets.token_hex(8)
         self._values: dict[str, t.Any] = {}
         self._found: set[str] = set()
         args = without_secrets(options, self._take_out)
         self._masks = masks_of(self._found)
-        self.args = {**args, OPTION: as_option(self._values, self._masks)}
+        self._beside = {**(beside or {}), OPTION: as_option(self._values, self._masks)}
+        self.args = {**args, **self._beside}
 
     def _take_out(self, value: t.Any, found: t.Collection[str]) -> str:
         self._found.update(found)
@@ -50,7 +52,8 @@ class Withheld:
         answer: dict[str, t.Any] = all_masked(dict(result), self._masks)
         invocation = answer.get("invocation")
         if isinstance(invocation, dict) and isinstance(invocation.get("module_args"), dict):
-            invocation["module_args"].pop(OPTION, None)
+            for name in self._beside:
+                invocation["module_args"].pop(name, None)
         return answer
 
     def cleaned_text(self, text: str) -> str:

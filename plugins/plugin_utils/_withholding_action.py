@@ -26,9 +26,11 @@ class WithholdingAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """The result of the module."""
         super().run(tmp, task_vars)
-        if OPTION in self._task.args:
-            raise AnsibleActionFail(f"{OPTION}: not for tasks")
-        withheld = Withheld(self._task.args)
+        beside = self.beside(task_vars or {})
+        for name in (OPTION, *beside):
+            if name in self._task.args:
+                raise AnsibleActionFail(f"{name}: not for tasks")
+        withheld = Withheld(self._task.args, beside)
         result = self._execute_module(
             module_name=self.module,
             module_args=withheld.args,
@@ -36,3 +38,7 @@ class WithholdingAction(ActionBase):
             wrap_async=bool(self._task.async_val) and not self._connection.has_native_async,
         )
         return withheld.cleaned(result)
+
+    def beside(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+        """What the module gets beside the options, besides their secrets."""
+        return {}

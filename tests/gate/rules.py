@@ -100,7 +100,6 @@ BY_ANOTHER_FOLDER = {
     "plugin_utils/_inventory/connection_vars.py",
     "plugin_utils/_inventory/machine_hosts.py",
     "plugin_utils/_reports/changes.py",
-    "plugin_utils/_withholding_action.py",
 }
 # What is tested on the Python of hypervisors.
 TESTS_OF_HYPERVISORS = (Path("tests/unit/plugins/module_utils"), Path("tests/unit/plugins/modules"))

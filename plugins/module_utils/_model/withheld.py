@@ -22,6 +22,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 # In no argument spec, and so in no documentation, for it is no option for tasks: the action plugin fills it.
 OPTION = "_withheld"
+# Beside it for virt_init, for its warnings: what the inventory calls the host.
+HOST_NAME = "_host_name"
 HIDDEN = "********"
 # A mask is taken out of every word of the output that has it. Something shorter, such as "yes" or "root", would take
 # half of the output away; so would the usual short lines of a file.

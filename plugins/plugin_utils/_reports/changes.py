@@ -12,14 +12,23 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, table_lines
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import POWER_CYCLE
 
-_COLUMNS = (Column("MACHINE"), Column("ON"), Column("RESULT"), Column("SECONDS", right=True), Column("WHAT"))
+_COLUMNS = (
+    Column("MACHINE"),
+    Column("ON"),
+    Column("RESULT"),
+    Column("ADDRESS"),
+    Column("SECONDS", right=True),
+    Column("WHAT"),
+)
 # Every change is noted in the machine's own metadata, which is of no interest to people unless it is all that changed.
 _NOTES = ("write the metadata of ", "record the new disks of ")
 # What check mode only announces.
 _DONE = frozenset({"created", "changed", "removed"})
 Result = Mapping[str, t.Any]
 # The cells of _COLUMNS.
-Row = tuple[str, t.Any, str, t.Any, str]
+Row = tuple[str, t.Any, str, t.Any, t.Any, str]
+# A machine in another state has no address that anything could answer at, even if its seed gave it one.
+_UP = frozenset({"running", "blocked"})
 
 
 def changes_text(
@@ -42,7 +51,7 @@ def changes_text(
         *(_made(host, one, late.get((host, one["name"]))) for host, one in _machines(made)),
         *(_left_out(one) for one in (plan or {}).get("refused_machines") or ()),
     ]
-    shown = [one for one in machines if one[2] != "unchanged" or one[4]]
+    shown = [one for one in machines if one[2] != "unchanged" or one[-1]]
     if check:
         shown = [(*one[:2], f"to be {one[2]}" if one[2] in _DONE else one[2], *one[3:]) for one in shown]
     still = len(machines) - len(shown)
@@ -72,17 +81,24 @@ def _made(host: str, one: Result, wait: Result | None) -> Row:
         # It stays so from run to run, and is said when there is something else to say.
         f"stays as it was created: {', '.join(map(_outdated, outdated))}" if outdated and (said or pending) else "",
     ]
-    return (one["name"], host, result, _time(seconds), "; ".join(filter(None, words)))
+    return (one["name"], host, result, _address(one, wait), _time(seconds), "; ".join(filter(None, words)))
+
+
+def _address(one: Result, wait: Result | None) -> str | None:
+    """Where the machine was seen at last; a new one gets its address only after virt_init has looked at it."""
+    record = one.get("machine") or {}
+    known = record.get("address") if record.get("state") in _UP else None
+    return (wait or {}).get("address") or known
 
 
 def _removed(host: str, one: Result) -> Row:
     if one.get("failed"):
-        return (one["name"], host, "not removed", None, str(one.get("msg")))
-    return (one["name"], host, "removed" if one.get("changed") else "unchanged", None, "")
+        return (one["name"], host, "not removed", None, None, str(one.get("msg")))
+    return (one["name"], host, "removed" if one.get("changed") else "unchanged", None, None, "")
 
 
 def _left_out(one: Result) -> Row:
-    return (one["name"], one.get("hypervisor"), "left out", None, one.get("why") or "")
+    return (one["name"], one.get("hypervisor"), "left out", None, None, one.get("why") or "")
 
 
 def _actions(actions: Sequence[str]) -> str:

@@ -157,6 +157,15 @@ def test_a_host_with_the_packages(hosts: Hosts, name: str) -> None:
         assert "virt_image_t" not in done.stdout
 
 
+@pytest.mark.parametrize(("missing", "most"), [(False, 20), (True, 10)])
+def test_what_does_not_apply_is_not_many_lines(hosts: Hosts, missing: bool, most: int) -> None:
+    """Each skipped task is a line for each host: tasks with one condition are a file that is included with it."""
+    settings: dict[str, t.Any] = {"virt_hypervisor_start_order": True, "virt_hypervisor_libvirt_guests": True}
+    done = hosts.run("ubuntu2404", missing=missing, **settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"^skipping: ", done.stdout, re.MULTILINE)) <= most, done.stdout
+
+
 @pytest.mark.parametrize("name", sorted(SAID["hosts"]))
 def test_a_bare_host_gets_the_packages_of_its_table(hosts: Hosts, name: str) -> None:
     done = hosts.run(name, missing=True, virt_hypervisor_guestfs=True)
@@ -176,6 +185,85 @@ def test_a_bare_host_gets_the_packages_of_its_table(hosts: Hosts, name: str) -> 
     shown = set(said.partition("Would install ")[2].partition(";")[0].split(", "))
     assert wanted <= shown
     assert shown - wanted <= {"linux-image-virtual"}
+
+
+PLANNED: dict[str, t.Any] = {
+    "virt_hypervisor_start_order": True,
+    "virt_hypervisor_libvirt_guests": True,
+    "virt_hypervisor_metrics": True,
+    "virt_hypervisor_qemu_conf": {"max_core": 0},
+    "virt_hypervisor_secrets": [{"name": "client.libvirt", "usage": "ceph", "value": "canary-of-ceph"}],
+    "virt_hypervisor_pools": [
+        {"name": "default", "path": "/var/lib/libvirt/images"},
+        {"name": "data", "path": "/data/vms"},
+        {"name": "ceph", "type": "rbd", "hosts": ["192.0.2.1"], "ceph_pool": "vms", "user": "vms", "secret": "ceph"},
+        {"name": "old", "state": "absent"},
+    ],
+    "virt_hypervisor_networks": [{"name": "lab", "mode": "nat", "addresses": ["192.0.2.1/24"]}],
+    "virt_hypervisor_volumes": [{"name": "debian.iso", "pool": "data", "src": "debian.iso", "format": "iso"}],
+}
+SHOWN = """To be set up on ubuntu2404:
+  services, now and at boot:
+    libvirtd.service
+    libvirt-guests.service
+    brine-virt-start-order.service
+    prometheus-libvirt-exporter.service
+  settings in {place}/qemu.conf:
+    max_core: 0
+  secrets:
+    client.libvirt
+  storage pools:
+    default:
+      path: /var/lib/libvirt/images
+    data:
+      path: /data/vms
+    ceph:
+      type: rbd
+      hosts:
+        192.0.2.1
+      ceph_pool: vms
+      user: vms
+      secret: ceph
+  networks:
+    lab:
+      mode: nat
+      addresses:
+        192.0.2.1/24
+  volumes:
+    debian.iso in data
+  folders for AppArmor, in {place}/virt-aa-helper:
+    /data/vms
+  settings in {place}/libvirt-guests:
+    ON_SHUTDOWN: shutdown
+    PARALLEL_SHUTDOWN: 8
+    SHUTDOWN_TIMEOUT: 300
+    ON_BOOT: ignore
+  files:
+    /usr/local/lib/brine-virt-start-order.py
+    /etc/systemd/system/brine-virt-start-order-prepare.service
+    /etc/systemd/system/brine-virt-start-order.service
+"""
+
+
+def test_check_mode_shows_all_that_a_bare_host_would_get(hosts: Hosts) -> None:
+    done = hosts.run("ubuntu2404", missing=True, **PLANNED)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert SHOWN.format(place=hosts.place) in done.stdout
+    assert "canary-of-ceph" not in done.stdout
+
+
+def test_what_is_not_wanted_or_secret_is_not_shown(hosts: Hosts) -> None:
+    done = hosts.run("fedora42", missing=True, virt_hypervisor_qemu_conf={"vnc_password": "canary-of-vnc"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (
+        "To be set up on fedora42:\n"
+        "  services, now and at boot:\n    virtqemud.service\n"
+        f"  settings in {hosts.place}/qemu.conf:\n    vnc_password\n"
+        "  storage pools:\n    data:\n      path: /data/vm[1]\n"
+        "  folders with the label virt_image_t of SELinux:\n    /data/vm[1]\n"
+        "changed: [fedora42]"
+    ) in done.stdout
+    assert "canary-of-vnc" not in done.stdout
 
 
 @pytest.mark.parametrize("name", sorted(SAID["hosts"]))
@@ -270,7 +358,7 @@ def test_metrics_where_they_are_packaged(hosts: Hosts) -> None:
     assert done.returncode == 2
     assert (
         '"msg": "virt_hypervisor_metrics: this role knows no package of Fedora with an exporter for libvirt; set it to'
-        ' false for fedora42."'
+        ' false for fedora42. Nothing was changed."'
     ) in done.stdout
     address: dict[str, t.Any] = {"virt_hypervisor_metrics": True, "virt_hypervisor_metrics_address": ":9177"}
     done = hosts.run("ubuntu2404", **address)

@@ -29,15 +29,17 @@ def task(file: str, name: str) -> dict[str, t.Any]:
 def run(directory: Path, settings: dict[str, t.Any], *options: str) -> str:
     """All output of setting these, with --diff."""
     variables = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
-    wanted = {key: value for key, value in variables.items() if key.startswith("__virt_hypervisor_qemu_")}
+    words = ("__virt_hypervisor_qemu_", "__virt_hypervisor_wrong_", "__virt_hypervisor_mistakes")
+    wanted = {key: value for key, value in variables.items() if key.startswith(words)}
     conf = directory / "qemu.conf"
     if not conf.exists():
         conf.write_text(f'spice_password = "{PASSWORD}"\n')
     setting = task("configure.yml", "Set QEMU options")
     setting["ansible.builtin.blockinfile"]["path"] = str(conf)
     del setting["notify"]
-    tasks = [task("main.yml", "Refuse settings of QEMU that would keep libvirt from starting"), setting]
-    play = {"hosts": "localhost", "gather_facts": False, "vars": wanted, "tasks": tasks}
+    tasks = [task("main.yml", "Refuse mistakes in the variables before anything is changed"), setting]
+    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text(encoding="utf-8"))
+    play = {"hosts": "localhost", "gather_facts": False, "vars": {**defaults, **wanted}, "tasks": tasks}
     (directory / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
     given = {
         "virt_hypervisor_qemu_conf": settings,

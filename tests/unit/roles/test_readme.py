@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 import typing as t
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 import yaml
 
 from ansible_collections.brine.virt.plugins.filter.place import place_filter
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import update_known_hosts
 from ansible_collections.brine.virt.tests.gate.docsite.blocks import Block, code_blocks
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
@@ -94,6 +97,28 @@ def test_each_file_of_the_tutorial_is_a_block_that_begins_with_its_name() -> Non
     files = [re.match(r"# (\S+)\n", block.text) for block in code_blocks(TUTORIAL) if block.language != "console"]
     assert [name[1] if name else None for name in files] == ["hosts.yml", "cloud.virt.yml", "ansible.cfg", "vms.yml"]
     assert sum(len(block.commands) for block in code_blocks(TUTORIAL)) >= 20
+
+
+@pytest.mark.parametrize("page", [pytest.param(README, id="README"), pytest.param(GUIDE / "inventory.rst", id="guide")])
+def test_the_command_to_log_in_finds_the_host_keys_of_the_machine(page: Path, tmp_path: Path) -> None:
+    """As ssh itself reads it, beside machines of nearly that name."""
+    (command,) = [line for block in code_blocks(page) for line in block.commands if line.startswith("ssh ")]
+    record = {"uuid": "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11", "host_keys": ["ssh-ed25519 AAAA", "ssh-rsa AAAB"]}
+    others = {
+        "web11": {**record, "uuid": "80000000-5d0b-4b0e-9f3e-0d6d8a4d2f11"},
+        "web1": {**record, "uuid": "90000000-5d0b-4b0e-9f3e-0d6d8a4d2f11", "host_keys": []},
+    }
+    machines = [*({**other, "name": name} for name, other in others.items()), {**record, "name": "web1"}]
+    known_hosts = tmp_path / ".ssh/known_hosts.d/brine-virt"
+    update_known_hosts(str(known_hosts), [{"hypervisor": "hv1", "machines": machines}])
+    shell = ["bash", "-c", command.replace("ssh ", "ssh -F none -G ", 1)]
+    done = subprocess.run(
+        shell, env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True, timeout=60
+    )
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    wanted = {"hostkeyalias": f"virt-{record['uuid']}", "user": "ansible", "hostname": "192.0.2.17"}
+    assert wanted.items() <= said.items()
+    assert said["userknownhostsfile"] == str(known_hosts)
 
 
 def test_the_command_for_profiles_is_one(tmp_path: Path) -> None:

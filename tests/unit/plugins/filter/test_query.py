@@ -114,11 +114,11 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
     pending = "pending until power off and on (a reboot in the guest is not enough)"
     text = FILTERS["changes"]({"hv1": {"machines": [quiet, {**new, "outdated": [], "seconds": 2.06}, changed, waits]}})
     assert text.splitlines() == [
-        "MACHINE  ON   RESULT     SECONDS  WHAT",
-        "web1     hv1  created        2.1  -",
-        f"web2     hv1  changed          -  change the definition of web2: memory; {pending}: memory;"
+        "MACHINE  ON   RESULT     ADDRESS  SECONDS  WHAT",
+        "web1     hv1  created    -            2.1  -",
+        f"web2     hv1  changed    -              -  change the definition of web2: memory; {pending}: memory;"
         " stays as it was created: image, seed (seed_policy: refresh gives it the new one)",
-        f"web3     hv1  unchanged        -  {pending}: vcpus",
+        f"web3     hv1  unchanged  -              -  {pending}: vcpus",
         "1 other machine is as it is to be.",
     ]
     text = FILTERS["changes"]({"hv1": {"machines": [quiet, quiet]}, "hv2": {"skipped": True}})
@@ -127,7 +127,7 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
 
 def test_a_change_of_notes_alone_is_said() -> None:
     machine = {"name": "web1", "changed": True, "actions": ["write the metadata of web1"]}
-    assert FILTERS["changes"]({"hv1": {"machines": [machine]}}).endswith("changed        -  write the metadata of web1")
+    assert FILTERS["changes"]({"hv1": {"machines": [machine]}}).endswith("  write the metadata of web1")
 
 
 def test_a_whole_run_is_one_table() -> None:
@@ -146,7 +146,7 @@ def test_a_whole_run_is_one_table() -> None:
         "hv1": {
             "machines": [
                 {"name": "old", "ready": True, "waited_seconds": 0.2},
-                {"name": "web1", "ready": True, "waited_seconds": 40.25},
+                {"name": "web1", "ready": True, "waited_seconds": 40.25, "address": "192.0.2.17"},
                 {"name": "late", "ready": False, "waited_seconds": 600.0, "seen": "no address"},
             ]
         },
@@ -162,13 +162,13 @@ def test_a_whole_run_is_one_table() -> None:
     }
     plan = {"refused_machines": [{"name": "away", "hypervisor": None, "why": "it may be on hv3"}]}
     assert FILTERS["changes"](made, plan, waited, removed).splitlines() == [
-        "MACHINE  ON   RESULT         SECONDS  WHAT",
-        "gone     hv2  removed              -  -",
-        "kept     hv2  not removed          -  it is running",
-        "web1     hv1  created           41.8  -",
-        "late     hv1  not reachable    601.0  start late; no address",
-        "bad      hv1  failed               -  there is no pool 'x'",
-        "away     -    left out             -  it may be on hv3",
+        "MACHINE  ON   RESULT         ADDRESS     SECONDS  WHAT",
+        "gone     hv2  removed        -                 -  -",
+        "kept     hv2  not removed    -                 -  it is running",
+        "web1     hv1  created        192.0.2.17     41.8  -",
+        "late     hv1  not reachable  -             601.0  start late; no address",
+        "bad      hv1  failed         -                 -  there is no pool 'x'",
+        "away     -    left out       -                 -  it may be on hv3",
         "1 other machine is as it is to be.",
     ]
     announced = FILTERS["changes"](made, removed=removed, check=True)
@@ -179,6 +179,30 @@ def test_a_whole_run_is_one_table() -> None:
         r"bad +hv1 +failed",
     ):
         assert re.search(f"^{row} ", announced, re.MULTILINE), announced
+
+
+@pytest.mark.parametrize(
+    ("machine", "waited", "address"),
+    [
+        ({"state": "running", "address": "192.0.2.1"}, None, "192.0.2.1"),
+        # The wait has looked later.
+        ({"state": "running", "address": "192.0.2.1"}, {"ready": True, "address": "192.0.2.2"}, "192.0.2.2"),
+        ({"state": "running", "address": "192.0.2.1"}, {"ready": True, "address": None}, "192.0.2.1"),
+        ({"state": "running", "address": None}, None, "-"),
+        # Its seed gave it an address, at which nobody answers now.
+        ({"state": "shutoff", "address": "192.0.2.1"}, None, "-"),
+        # In check mode there is no record of a new machine, and nobody was waited for.
+        (None, None, "-"),
+    ],
+)
+def test_the_address_is_the_last_that_was_seen(
+    machine: dict[str, t.Any] | None, waited: dict[str, t.Any] | None, address: str
+) -> None:
+    one = {"name": "web1", "changed": True, "actions": ["start web1"], **({"machine": machine} if machine else {})}
+    late = {"hv1": {"machines": [{"name": "web1", **waited}]}} if waited else None
+    for check in (False, True):
+        heading, row = FILTERS["changes"]({"hv1": {"machines": [one]}}, waited=late, check=check).splitlines()
+        assert row[heading.index("ADDRESS") :].split()[0] == address
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import types
 import typing as t
 
 import pytest
@@ -16,11 +17,13 @@ from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import MACHINE_RULES, Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import HOST_NAME
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import read_specs_here
 from ansible_collections.brine.virt.plugins.modules import virt_init, virt_profile_info
@@ -268,3 +271,22 @@ def test_no_machine_is_removed_here(task: dict[str, t.Any], sentence: str) -> No
     with pytest.raises(InputError) as caught:
         specs(**task)
     assert str(caught.value) == sentence
+
+
+NEW = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none", "seed": {"method": "none"}}
+
+
+@pytest.mark.parametrize(("name", "called"), [("hv1", "hv1"), (None, "This hypervisor")])
+def test_a_hypervisor_without_kvm_is_called_as_in_the_inventory(
+    node_uri: str, monkeypatch: pytest.MonkeyPatch, name: str | None, called: str
+) -> None:
+    # The driver's guests are neither emulated nor anything else.
+    monkeypatch.setattr(GuestCapabilities, "emulated", True)
+    defaults = {option: argument.get("default") for option, argument in virt_init.ARGUMENTS.items()}
+    params = {**defaults, **NEW, "name": "new1", HOST_NAME: name}
+    warnings: list[str] = []
+    module = t.cast("t.Any", types.SimpleNamespace(check_mode=True, warn=warnings.append))
+    with open_connection(node_uri) as conn:
+        virt_init.make_all_plans(module, params, conn, None)
+    words = "has no KVM. New machines are emulated there, which is many times slower."
+    assert [text for text in warnings if "KVM" in text] == [f"{called} {words}"]

@@ -29,7 +29,8 @@ def tasks(file: str) -> dict[str, dict[str, t.Any]]:
 def run(directory: Path, *todo: dict[str, t.Any], **given: t.Any) -> subprocess.CompletedProcess[str]:
     """Run tasks of the role, with these values of its variables."""
     defaults, variables = (yaml.safe_load((ROLE / f"{name}/main.yml").read_text()) for name in ("defaults", "vars"))
-    wanted = {key: value for key, value in variables.items() if "start_order" in key or "guests" in key}
+    words = ("start_order", "guests", "wrong", "mistakes")
+    wanted = {key: value for key, value in variables.items() if any(word in key for word in words)}
     play = {
         "hosts": "localhost",
         "gather_facts": False,
@@ -101,8 +102,9 @@ def test_the_units(tmp_path: Path, guests: bool) -> None:
     ],
 )
 def test_a_number_that_is_too_small_is_one_sentence(tmp_path: Path, name: str, value: int, sentence: str) -> None:
-    done = run(tmp_path, tasks("main.yml")["Refuse numbers that libvirt-guests cannot take"], **{name: value})
-    assert f'"msg": "{sentence}"' in done.stdout
+    refuse = tasks("main.yml")["Refuse mistakes in the variables before anything is changed"]
+    done = run(tmp_path, refuse, **{name: value})
+    assert f'"msg": "{sentence} Nothing was changed."' in done.stdout
     assert done.returncode == 2
 
 

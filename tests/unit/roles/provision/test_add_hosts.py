@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import typing as t
 from pathlib import Path
 
@@ -157,6 +158,7 @@ def test_the_good_ones_are_pinged_and_the_failed_one_is_named_last(tmp_path: Pat
     plays = yaml.safe_load(PLAYBOOK.read_text())[2:]
     output = ansible(tmp_path, one_cloud(), plays, *check)
     assert "web1_hv1                   : ok=1 " in output
+    assert "skipping: [web1_hv1]" not in output
     assert "late1    " not in output
     assert output.rindex("late1 was not reachable") > output.rindex("PLAY [Report what became of the machines]")
     assert "hv1                        : ok=2    changed=0    unreachable=0    failed=1 " in output
@@ -179,6 +181,20 @@ def test_a_machine_is_pinged_as_its_variables_say(tmp_path: Path, level: str) ->
     assert "web1                       : ok=1 " in output, output
     # Without pipelining, what it runs is a file.
     assert (tmp_path / "used").read_text().endswith("AnsiballZ_ping.py\n")
+
+
+def test_check_mode_does_not_wait_for_one_that_does_not_answer(tmp_path: Path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\necho ssh: connect to host: Connection refused >&2\nexit 255\n")
+    ssh.chmod(0o700)
+    inventory = one_cloud()
+    away = {"ansible_connection": "ssh", "ansible_ssh_executable": str(ssh)}
+    inventory["virt_machines"]["hosts"]["web1_hv1"].update(away)
+    begun = time.monotonic()
+    output = ansible(tmp_path, inventory, yaml.safe_load(PLAYBOOK.read_text())[2:], "--check")
+    assert "web1_hv1                   : ok=0    changed=0    unreachable=0    failed=1 " in output, output
+    assert "Connection refused" in output
+    assert time.monotonic() - begun < 100
 
 
 def test_a_machine_of_which_no_python_is_named_is_pinged_without_a_warning(

@@ -1,0 +1,45 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's half of virt_init: what it sends beside the options."""
+
+from __future__ import annotations
+
+import types
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.brine.virt.plugins.action.virt_init import ActionModule
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import HOST_NAME, OPTION
+from ansible_collections.brine.virt.plugins.plugin_utils import _withholding_action
+
+
+def run(monkeypatch: pytest.MonkeyPatch, args: dict[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
+    """What the module gets, and the task's result."""
+    given: dict[str, t.Any] = {}
+
+    def execute(**words: t.Any) -> dict[str, t.Any]:
+        given.update(words["module_args"])
+        return {"changed": False, "invocation": {"module_args": dict(given)}}
+
+    monkeypatch.setattr(_withholding_action.ActionBase, "run", lambda *_words: {})
+    action = object.__new__(ActionModule)
+    task = types.SimpleNamespace(args=args, async_val=0)
+    for name, value in (("_task", task), ("_connection", None), ("_execute_module", execute)):
+        monkeypatch.setattr(action, name, value, raising=False)
+    return given, action.run(task_vars={"inventory_hostname": "hv1"})
+
+
+def test_the_module_is_told_what_the_inventory_calls_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, result = run(monkeypatch, {"name": "web1"})
+    assert given.pop(OPTION) is not None
+    assert given == {"name": "web1", HOST_NAME: "hv1"}
+    assert result["invocation"]["module_args"] == {"name": "web1"}
+
+
+@pytest.mark.parametrize("name", [OPTION, HOST_NAME])
+def test_what_goes_beside_the_options_is_no_option(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    with pytest.raises(AnsibleActionFail, match=f"{name}: not for tasks"):
+        run(monkeypatch, {"name": "web1", name: "x"})
