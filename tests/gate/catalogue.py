@@ -126,11 +126,12 @@ def guide_check(core: Core, build: Path) -> Check:
 def pytest_units(core: Core, build: Path, *, quick: bool) -> Check:
     """Return the unit tests by pytest itself: ansible-test starts a process for each test, which takes twice as long.
 
-    `quick`: without those marked `slow`, and with few examples of hypothesis. What fails is run once more.
+    `quick`: without those marked `slow`, and with few examples of hypothesis; otherwise what this leaves out. What
+    fails is run once more.
     """
     report = core.copy / "tests/output/junit/pytest.xml"
     options = ["-q", "--numprocesses=2", "--dist=worksteal"]
-    selection = ["-m", "not slow", "--hypothesis-profile=quick"] if quick else []
+    selection = ["-m", "not slow", "--hypothesis-profile=quick"] if quick else ["-m", "slow or hypothesis"]
     words = [*options, *selection, "tests/unit"]
     return Check(
         f"unit tests {core.version}, Python {core.python}",
