@@ -12,6 +12,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from xml.etree import ElementTree
 
 from .processes import signal_group, step_back, wait_for
 from .results import Counts, Result
@@ -85,6 +86,11 @@ class Runner:
             if time.monotonic() - spoke >= heartbeat:
                 spoke = time.monotonic()
                 self._say_running(spoke - began)
+        if not self._stopped:
+            for check in checks:
+                # Something in here has failed: what was not run must not pass for what was.
+                lost = Result(check.name, "FAILED", 0, Counts(failed=1), "it gave no result")
+                self._results.setdefault(check.name, lost)
         return [self._results[check.name] for check in checks if check.name in self._results]
 
     def stop(self) -> None:
@@ -148,7 +154,11 @@ class Runner:
         counts = Counts()
         complaints: list[str] = []
         if check.count is not None:
-            counts, complaints = check.count()
+            try:
+                counts, complaints = check.count()
+            except (OSError, ElementTree.ParseError) as exc:
+                # It was killed, or ended before its first test.
+                status, complaints = status or 1, [f"nothing says which tests ran: {exc}"]
             note = note or f"{counts.passed} tests passed" + (f", {counts.skipped} skipped" if counts.skipped else "")
             if not counts.passed and not status:
                 status, note = 1, "no test ran"
