@@ -41,11 +41,14 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult, noted
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.retain import (
+    STAY,
     end_words,
     foresee,
     retain,
     tidy_words,
 )
+
+_LEFT_STAYS = "what an interrupted run has left stays"
 
 
 def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> list[BackupResult]:
@@ -59,12 +62,14 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
             result.backups = plan.backups
             ended: list[str] = []
             if plan.backups.merging or plan.backups.unfinished:
-                kept = KeptBackups(conn, plan.backups, result.kept)
-                ended = [left.id for left in plan.backups.merging if kept.can_change(left)]
-                result.actions += [end_words(left, name) for left in ended]
-                result.actions += [tidy_words(plan.backups, left) for left in kept.unfinished()]
+                with noted(result, _LEFT_STAYS):
+                    kept = KeptBackups(conn, plan.backups, result.kept)
+                    ended = [left.id for left in plan.backups.merging if kept.can_change(left)]
+                    result.actions += [end_words(left, name) for left in ended]
+                    result.actions += [tidy_words(plan.backups, left) for left in kept.unfinished()]
             result.actions.append(plan.words)
-            foresee(conn, result, plan, options, ended)
+            with noted(result, STAY):
+                foresee(conn, result, plan, options, ended)
         results.append(result)
     return results
 
@@ -98,7 +103,7 @@ def _back_up(
             plan = _make(conn, result, options, stop, meter)
             # What follows is between the backups alone, and may take long.
             held.close()
-            with noted(result, "backups that are not to be kept stay"):
+            with noted(result, STAY):
                 retain(conn, result, plan.uuid, options, stop, meter)
             result.backups = list_backups(options.destination, name, options.owner)
 
@@ -136,7 +141,7 @@ def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions, stop: 
     if not plan.backups.merging and not plan.backups.unfinished:
         return
     going: list[str] = []
-    with noted(result, "what an interrupted run has left stays"):
+    with noted(result, _LEFT_STAYS):
         kept = KeptBackups(conn, plan.backups, result.kept)
         going = kept.unfinished()
         for manifest in plan.backups.merging:

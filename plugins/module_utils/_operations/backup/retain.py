@@ -40,7 +40,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.opti
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import BackupPlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult, noted
 
-_STAY = "backups that are not to be kept stay"
+STAY = "backups that are not to be kept stay"
 
 
 def removable_of(backups: Backups, uuid: str, options: BackupOptions) -> list[Manifest]:
@@ -91,7 +91,7 @@ def foresee(
     for merge in merging:
         if any(backups.by_id[name].merging for name in merge.merged) or not kept.can_merge(merge):
             continue
-        with noted(result, _STAY):
+        with noted(result, STAY):
             for name in merge.merged:
                 needed = needed_bytes(backups, backups.chain(name), merge.onto)
                 needed += plan.needed_bytes if name == coming.id else 0
@@ -171,7 +171,7 @@ def retain(
             continue
         if not KeptBackups(conn, backups, result.kept).can_merge(merge):
             continue
-        with noted(result, _STAY):
+        with noted(result, STAY):
             for name in merge.merged:
                 _merge(result, name, merge, verified, options, stop, meter)
             backups = _listed(result, options)

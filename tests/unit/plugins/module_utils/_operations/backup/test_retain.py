@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup import machines, retain
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import kept, machines, retain
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import preview, verify_all
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult
 from ansible_collections.brine.virt.plugins.modules.virt_backup import as_diff
@@ -360,6 +360,26 @@ def test_where_it_cannot_be_known_who_uses_them_all_stay(machine: BackupHost) ->
     assert result.removed == []
     (remark,) = result.as_result()["remarks"]
     assert remark.endswith("cannot be determined whether something uses it: storage pool asleep is not active")
+
+
+def test_where_libvirt_does_not_say_who_uses_them_the_backup_is_made(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while it waits for a server of files that is gone."""
+    add_chain(machine)
+    place = machine.destination / "web1"
+    (place / SECOND).rename(place / f".unfinished-{SECOND}")
+
+    def silent(_conn: t.Any) -> None:
+        raise HostError("libvirt does not list the storage pools")
+
+    monkeypatch.setattr(kept, "Usage", silent)
+    foreseen = shown(machine, keep=Keep({"last": 1}))
+    result = machine.made(keep=Keep({"last": 1}))
+    same_in_check_mode(foreseen, result)
+    whys = ("what an interrupted run has left stays", "backups that are not to be kept stay")
+    assert result.remarks == foreseen.remarks == [f"{why}: libvirt does not list the storage pools" for why in whys]
+    assert ids(machine)[:2] == [FULL, FIRST]
 
 
 def test_that_a_pool_has_them_as_volumes_keeps_none(machine: BackupHost) -> None:
