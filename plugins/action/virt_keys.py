@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, 
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists, unissued
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.sign import CertificateSpec, sign
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, CaStore, locked, open_ca_store
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.taken import require_free
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.trust import TrustState, decide_trust
 
 _MODULE = "brine.virt.virt_keys"
@@ -139,6 +140,13 @@ def _is_answer(first: t.Mapping[str, t.Any]) -> bool:
     )
 
 
+def _serials_in(first: t.Mapping[str, t.Any]) -> set[str]:
+    """The serial numbers of the certificates that a host says it has."""
+    found = first.get("certificates")
+    facts = list(found.values()) if isinstance(found, t.Mapping) else []
+    return {str(one["serial"]) for one in facts if isinstance(one, t.Mapping) and "serial" in one}
+
+
 def names_of_peers(peers: t.Mapping[str, t.Any] | None, host: str) -> dict[str, str]:
     """The names and addresses that other hosts say they have, with one of these hosts each.
 
@@ -195,7 +203,8 @@ class CertificateTask:
         self._visit = visit
         self._check_mode = check_mode
         self._host = inventory[""][0]
-        self._names = inventory.get(self._host, [])
+        self._inventory = {**inventory, self._host: inventory.get(self._host, [])}
+        self._names = self._inventory[self._host]
         own = {as_name(name) for name in self._names}
         # By name, the host that the inventory calls so.
         self._inventory_owners = {
@@ -263,7 +272,18 @@ class CertificateTask:
             inventory_names=self._names,
             names_of_others=self._names_of_others,
         )
-        if first.get("failed") or not first.get("requests") or self._check_mode:
+        if first.get("failed") or not first.get("requests"):
+            return self._result(first, first)
+        if set(options["kinds"]) != {"client"}:
+            require_free(
+                self._ca_store,
+                options["name"],
+                self._inventory,
+                revocations,
+                host=self._host,
+                held=_serials_in(first),
+            )
+        if self._check_mode:
             return self._result(first, first)
         second = self._ask(names=first["names"], certificates=self._sign(first))
         return self._result(first, second)

@@ -131,7 +131,7 @@ options:
   last_seen:
     description:
       - By the name of a machine, the hypervisors where the live inventory or the file of host keys has seen it, as
-        P(brine.virt.last_seen#filter) returns them. A machine that is on none of the hypervisors that answered, and was
+        P(brine.virt.last_seen#lookup) returns them. A machine that is on none of the hypervisors that answered, and was
         seen on one that is not in O(hosts) at all, is treated according to O(unseen), also if it is to be removed.
     type: dict
   where:

@@ -114,6 +114,11 @@ options:
       - Days, weeks (from Monday on) and months are in UTC.
       - Backups in the directory that belong to another machine, which had the same name, are never removed, and neither
         are directories that cannot be read as backups, nor what an incremental one of them may be built on.
+      - A backup of which a machine of this hypervisor uses a file, as its disk or as what that is backed by, is neither
+        removed nor merged, and one in whose directory somebody has put a file of their own is not removed. What it is
+        built on stays as well, and the others go. RV(machines[].remarks) names the machine, or the file.
+      - If it cannot be determined whether anything uses them, such as while a storage pool is not active, all stay.
+      - Machines of other hypervisors that see O(dest) are not asked.
     type: dict
     suboptions:
       last:

@@ -85,7 +85,9 @@ options:
         of O(peers) according to the inventory, except an address that O(names) has, and no name that a host of O(peers)
         says it has as well, unless O(names) has it; a warning names both. With V(false) only O(name) and O(names) are
         used.
-      - A name that the host no longer has stays in its certificate until the next renewal.
+      - A name that the host no longer has stays in its certificate until the next renewal. So a host that has no
+        certificate yet is refused one while its inventory name or its C(ansible_host) is in a valid server certificate
+        of another host, which could pose as it. The error has the serial numbers for O(revoked).
     type: bool
     default: true
   organization:

@@ -51,7 +51,7 @@ seealso:
   - plugin: brine.virt.domains
     plugin_type: inventory
   - plugin: brine.virt.last_seen
-    plugin_type: filter
+    plugin_type: lookup
 """
 
 EXAMPLES = r"""

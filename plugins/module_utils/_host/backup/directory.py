@@ -290,26 +290,32 @@ def complete(path: str, partial: str, manifest: Manifest) -> None:
     sync_folder(path)
 
 
+def foreign_in(directory: str, files: t.Container[str] | None = None) -> str | None:
+    """What is in the directory of a backup, in words, that is not of the backup; None where nothing is.
+
+    It is somebody's, and would go as well. files: as of remove. Raises OSError.
+    """
+    folders = [entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
+    if folders:
+        return f"it has a directory {folders[0]} in it, which is of no backup"
+    # With a dot begin drafts, the marker, and what NFS keeps of an open file.
+    others = [one for one in os.listdir(directory) if one != MANIFEST and not one.startswith(".")]
+    strange = sorted(one for one in others if files is not None and one not in files)
+    return f"it has a file {strange[0]} in it, which is not of the backup" if strange else None
+
+
 def remove(path: str, name: str, files: t.Container[str] | None = None) -> None:
     """Delete a backup. Killed at any time, it leaves the backup whole, or what is known as unfinished.
 
     files: the names of those that it has, None for whatever is there. Raises HostError, also for a directory with
-    something in it that is not of the backup: it is somebody's, and would go as well.
+    something in it that is not of the backup.
     """
     directory = f"{path}/{name}"
     doomed = directory if name.startswith(_PARTIAL) else f"{path}/{_PARTIAL}{name}"
     try:
-        foreign = [entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False)]
-        if foreign:
-            raise HostError(f"{directory} is kept: it has a directory {foreign[0]} in it, which is of no backup")
-        # With a dot begin drafts, the marker, and what NFS keeps of an open file.
-        others = [one for one in os.listdir(directory) if one != MANIFEST and not one.startswith(".")]
-        strange = sorted(one for one in others if files is not None and one not in files)
-        if strange:
-            raise HostError(
-                f"{directory} is kept: it has a file {strange[0]} in it, which is not of the backup",
-                hint="Move it elsewhere, or remove it",
-            )
+        why = foreign_in(directory, files)
+        if why is not None:
+            raise HostError(f"{directory} is kept: {why}", hint="Move it elsewhere, or remove it")
         if doomed != directory:
             # Where there is no room left nothing can be written, and this is what makes room.
             if not os.path.lexists(f"{directory}/{MANIFEST}"):

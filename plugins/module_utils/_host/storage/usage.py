@@ -152,6 +152,26 @@ class Usage:
             elsewhere=elsewhere,
         )
 
+    def of_files(self, paths: t.Collection[str], *, besides: t.Collection[str] = ()) -> VolumeUse:
+        """Who uses any of these files, which need not be in a pool.
+
+        besides: paths of files that are no users, also where a pool has them as volumes: what they are backed by is
+        decided elsewhere.
+        """
+        uncounted = {self.identity_at(path) for path in besides}
+        places = self._users.paths
+        users = {
+            user
+            for path in paths
+            for user in self.users_at(path)
+            if user.volume is None or self.identity_at(places[user.volume]) not in uncounted
+        }
+        return VolumeUse(
+            users=tuple(sorted({user.words for user in users})),
+            machines=frozenset(user.machine for user in users if user.machine is not None),
+            unknown=tuple(unknown.words for unknown in self._users.unknown),
+        )
+
     def backs_own_disk(self, pool: Pool, volume: str, machine: str, together: t.Collection[PoolVolume]) -> bool:
         """Whether something of a machine that is not counted (besides) is backed by a volume, and does not go with it.
 

@@ -5,7 +5,7 @@
 
 A transient unit of systemd applies the change, with files below /run that last until the next boot at most, and waits.
 Confirmed, it puts the files into their lasting places. Not confirmed in time, told to go back, stopped or killed, it
-undoes everything.
+undoes everything; while the host shuts down, its files alone, as the kernel goes anyway.
 A host that loses its power half-way boots as it was.
 
 Whoever begins a change gets its token, and only who names it may confirm it or end it: of two operators, none confirms

@@ -31,6 +31,8 @@ _TEST_SECONDS = 5
 # What each command has at least, whatever those before it took; and then until SIGKILL, where SIGTERM does not do.
 LEAST_SECONDS = 5
 _KILL_SECONDS = 2
+# With the question before it whether the host shuts down.
+_LEAST_OF_EACH = _TEST_SECONDS + LEAST_SECONDS + _KILL_SECONDS
 # For all the rest of going back: reading and writing a few files.
 _FILES_SECONDS = 60
 
@@ -57,10 +59,17 @@ told() {{
 go_on() {{ ! decided || {{ told; return 1; }}; }}
 # No clock of the day: a host that has its network back may set that.
 now() {{ cut -d. -f1 /proc/uptime; }}
+# Whether the host shuts down: what runs goes with its kernel then, and it boots with the files. Nothing would come of
+# waiting for its network, as its services have ended. A soft reboot keeps the kernel, and its links.
+shuts_down() {{
+    [ "$(timeout {test_seconds} systemctl is-system-running 2>/dev/null)" = stopping ] &&
+        ! timeout {test_seconds} systemctl list-jobs 2>/dev/null | grep -q -F soft-reboot.target
+}}
 # The commands that follow have so many seconds together.
 allow() {{ end=$(($(now) + $1)); }}
 # try MOST COMMAND...: the command has until the time is up, no more than MOST seconds and {least} s at least.
 try() {{
+    ! shuts_down || return 0
     limit=$((end - $(now))) most=$1
     shift
     [ "$limit" -le "$most" ] || limit=$most
@@ -140,7 +149,7 @@ complain() {{
 # takes for theirs.
 await_return() {{
     until=$(($(now) + {return_seconds}))
-    until back; do
+    until shuts_down || back; do
         [ "$(now)" -lt "$until" ] || return 1
         [ "$(($until - $(now)))" -gt {mend_seconds} ] || mend
         sleep 1
@@ -195,6 +204,7 @@ settle() {{
         last_resort
         await_return || complain
     }}
+    ! shuts_down || lost "the host shuts down, and what runs is as before when it boots"
     ending="everything is as before"
     [ ! -e "$here/missing" ] || ending="not $ending: see the lines above"
     say "$ending"
@@ -256,6 +266,7 @@ def script(change: GuardedChange, here: str, *, seconds: int, delay: int, old_mo
         mend_seconds=(change.return_seconds + 1) // 2,
         least=LEAST_SECONDS,
         kill=_KILL_SECONDS,
+        test_seconds=_TEST_SECONDS,
         applied=APPLIED,
         confirmed=CONFIRMED,
         rolling_back=ROLLING_BACK,
@@ -271,14 +282,15 @@ def settle_seconds(change: GuardedChange) -> int:
     parts = _LEAVE_SECONDS + _RESTORE_SECONDS + 2 * change.return_seconds + _LAST_RESORT_SECONDS
     # They may have begun just before the time is up, before the last resort and after it; then the checks once more.
     tests = (2 * len(change.mend) + 3 * len(change.back)) * (_TEST_SECONDS + _KILL_SECONDS)
-    least = (LEAST_SECONDS + _KILL_SECONDS) * len((*change.leave, *change.restore, *change.last_resort))
-    kept = _KEEP_SECONDS + (LEAST_SECONDS + _KILL_SECONDS) * len(change.keep)
-    return max(parts + tests + least, kept) + _FILES_SECONDS
+    least = _LEAST_OF_EACH * len((*change.leave, *change.restore, *change.last_resort))
+    kept = _KEEP_SECONDS + _LEAST_OF_EACH * len(change.keep)
+    # Whether the host shuts down is asked once more in each of the two waits, and at the end.
+    return max(parts + tests + least + 3 * _TEST_SECONDS, kept) + _FILES_SECONDS
 
 
 def apply_seconds(change: GuardedChange, seconds: int, delay: int) -> int:
     """After how many seconds at most the change is applied, or has begun to go back."""
-    least = (LEAST_SECONDS + _KILL_SECONDS) * len(change.apply)
+    least = _LEAST_OF_EACH * len(change.apply)
     return delay + seconds + APPLY_SECONDS + least + _FILES_SECONDS
 
 

@@ -31,6 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.locks import mach
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.kept import KeptBackups
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.make import BackupMaker
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import (
@@ -40,11 +41,14 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult, noted
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.retain import (
+    STAY,
     end_words,
     foresee,
     retain,
     tidy_words,
 )
+
+_LEFT_STAYS = "what an interrupted run has left stays"
 
 
 def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> list[BackupResult]:
@@ -56,12 +60,16 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
             plan = result.plan = plan_backup(conn, name, options)
             require_room(plan, options, plan.backups.unfinished_bytes)
             result.backups = plan.backups
-            result.actions = [
-                *(end_words(left.id, name) for left in plan.backups.merging),
-                *(tidy_words(plan.backups, left) for left in plan.backups.unfinished),
-                plan.words,
-            ]
-            foresee(result, plan, options)
+            ended: list[str] = []
+            if plan.backups.merging or plan.backups.unfinished:
+                with noted(result, _LEFT_STAYS):
+                    kept = KeptBackups(conn, plan.backups, result.kept)
+                    ended = [left.id for left in plan.backups.merging if kept.can_change(left)]
+                    result.actions += [end_words(left, name) for left in ended]
+                    result.actions += [tidy_words(plan.backups, left) for left in kept.unfinished()]
+            result.actions.append(plan.words)
+            with noted(result, STAY):
+                foresee(conn, result, plan, options, ended)
         results.append(result)
     return results
 
@@ -95,8 +103,8 @@ def _back_up(
             plan = _make(conn, result, options, stop, meter)
             # What follows is between the backups alone, and may take long.
             held.close()
-            with noted(result, "backups that are not to be kept stay"):
-                retain(result, plan.uuid, options, stop, meter)
+            with noted(result, STAY):
+                retain(conn, result, plan.uuid, options, stop, meter)
             result.backups = list_backups(options.destination, name, options.owner)
 
 
@@ -130,11 +138,18 @@ def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions, stop: 
     plan = plan_backup(conn, result.name, options)
     if plan.domain.active:
         end_job_of_killed_run(plan.domain.handle, plan.backups.path)
-    for manifest in plan.backups.merging:
-        with noted(result, "an interrupted merge stays as it is"):
-            end_merge(plan.backups, manifest, stop)
-            result.actions.append(end_words(manifest.id, result.name))
-    for name in plan.backups.unfinished:
+    if not plan.backups.merging and not plan.backups.unfinished:
+        return
+    going: list[str] = []
+    with noted(result, _LEFT_STAYS):
+        kept = KeptBackups(conn, plan.backups, result.kept)
+        going = kept.unfinished()
+        for manifest in plan.backups.merging:
+            with noted(result, "an interrupted merge stays as it is"):
+                if kept.can_change(manifest):
+                    end_merge(plan.backups, manifest, stop)
+                    result.actions.append(end_words(manifest.id, result.name))
+    for name in going:
         directory.remove(plan.backups.path, name)
         result.actions.append(tidy_words(plan.backups, name))
 

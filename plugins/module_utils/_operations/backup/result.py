@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan
 @dataclass
 class BackupResult:
     """What became of one machine. remarks: what the user should know though nothing has failed. to_verify: what would
-    be read back, in check mode."""
+    be read back, in check mode. kept: what stays though it was to go or to be changed, in words, by the reason."""
 
     name: str
     plan: BackupPlan | None = None
@@ -30,6 +30,7 @@ class BackupResult:
     removed: list[str] = field(default_factory=list)
     actions: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    kept: dict[str, list[str]] = field(default_factory=dict)
     error: VirtError | None = None
     seconds: float = 0.0
 
@@ -46,7 +47,7 @@ class BackupResult:
             "backups": [] if self.backups is None else [_entry(one) for one in self.backups.newest_first()],
             "broken": {} if self.backups is None else {name: str(why) for name, why in self.backups.broken.items()},
             "path": None if self.backups is None else self.backups.path,
-            "remarks": self.remarks,
+            "remarks": [*self.remarks, *(_kept_words(words, why) for why, words in self.kept.items())],
             "seconds": round(self.seconds, 1),
         }
         if self.to_verify is not None:
@@ -66,6 +67,10 @@ class BackupResult:
         if self.error is not None:
             result["msg"] = str(self.error)
         return result
+
+
+def _kept_words(words: list[str], why: str) -> str:
+    return f"{' and '.join(words)} {'is' if len(words) == 1 else 'are'} kept: {why}"
 
 
 def _entry(manifest: Manifest) -> dict[str, t.Any]:

@@ -21,6 +21,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge impo
     require_free,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import problem_of, verify_chain
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     DISK,
     INCREMENTAL,
@@ -32,12 +34,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.merging i
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.next_id import next_id
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import removable
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.kept import KeptBackups
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.make import file_of
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import BackupPlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult, noted
 
-_STAY = "backups that are not to be kept stay"
+STAY = "backups that are not to be kept stay"
 
 
 def removable_of(backups: Backups, uuid: str, options: BackupOptions) -> list[Manifest]:
@@ -66,19 +69,29 @@ def last_unread(backups: Backups) -> str:
     return max((name for name in backups.broken if name.endswith(INCREMENTAL)), default="")
 
 
-def foresee(result: BackupResult, plan: BackupPlan, options: BackupOptions) -> None:
-    """Add to a result in check mode what retain would do when the planned backup is there. Raises VirtError."""
+def foresee(
+    conn: VirConnect, result: BackupResult, plan: BackupPlan, options: BackupOptions, ended: t.Container[str] = ()
+) -> None:
+    """Add to a result in check mode what retain would do when the planned backup is there.
+
+    ended: the ids of the backups whose interrupted merge has been ended by then. Raises VirtError.
+    """
     coming = _coming(plan)
-    # An interrupted merge has been ended by then.
-    there = {name: one.after_merge() if one.merging else one for name, one in plan.backups.by_id.items()}
+    there = {name: one.after_merge() if name in ended else one for name, one in plan.backups.by_id.items()}
     backups = replace(plan.backups, by_id={**there, coming.id: coming})
-    gone = removable_of(backups, plan.uuid, options)
+    going, merging = removable_of(backups, plan.uuid, options), merges_of(backups, plan.uuid, options)
+    if not going and not merging:
+        return
+    kept = KeptBackups(conn, backups, result.kept)
+    gone = kept.going(going)
     _foresee_removal(result, [one.id for one in gone])
     # The backup is made first, and takes its room.
     free = free_in(options.destination) + plan.backups.unfinished_bytes - plan.needed_bytes
     free += sum(_allocated(backups, one) for one in gone)
-    for merge in merges_of(backups, plan.uuid, options):
-        with noted(result, _STAY):
+    for merge in merging:
+        if any(backups.by_id[name].merging for name in merge.merged) or not kept.can_merge(merge):
+            continue
+        with noted(result, STAY):
             for name in merge.merged:
                 needed = needed_bytes(backups, backups.chain(name), merge.onto)
                 needed += plan.needed_bytes if name == coming.id else 0
@@ -88,7 +101,7 @@ def foresee(result: BackupResult, plan: BackupPlan, options: BackupOptions) -> N
                     result.merged.append(name)
                 what = "the new backup" if name == coming.id else f"backup {name}"
                 result.actions.append(merge_words(what, merge, result.name))
-            _foresee_removal(result, merge.gone)
+            _foresee_removal(result, [one.id for one in kept.going(backups.by_id[name] for name in merge.gone)])
 
 
 def _foresee_removal(result: BackupResult, names: t.Iterable[str]) -> None:
@@ -127,7 +140,12 @@ def _allocated(backups: Backups, manifest: Manifest) -> int:
 
 
 def retain(
-    result: BackupResult, uuid: str, options: BackupOptions, stop: threading.Event, meter: ProgressMeter
+    conn: VirConnect,
+    result: BackupResult,
+    uuid: str,
+    options: BackupOptions,
+    stop: threading.Event,
+    meter: ProgressMeter,
 ) -> None:
     """Remove what is not to be kept, and merge what holds more of it than may be there. The directory is locked.
 
@@ -142,7 +160,7 @@ def retain(
             f"backups before {unread} are all kept, as it cannot be read and may be built on them: "
             f"{backups.broken[unread].what}"
         )
-    _remove(result, backups, uuid, options)
+    _remove(conn, result, backups, uuid, options)
     verified = set(result.verified)
     backups = _listed(result, options)
     for merge in merges_of(backups, uuid, options):
@@ -151,7 +169,9 @@ def retain(
         if any(backups.by_id[name].merging for name in merge.merged):
             # It could not be ended, and a remark says so.
             continue
-        with noted(result, _STAY):
+        if not KeptBackups(conn, backups, result.kept).can_merge(merge):
+            continue
+        with noted(result, STAY):
             for name in merge.merged:
                 _merge(result, name, merge, verified, options, stop, meter)
             backups = _listed(result, options)
@@ -159,7 +179,7 @@ def retain(
                 problem = problem_of(backups, backups.chain(name)[0])
                 if problem is not None:
                     raise problem
-            _remove(result, backups, uuid, options)
+            _remove(conn, result, backups, uuid, options)
 
 
 def _merge(
@@ -191,11 +211,16 @@ def _merge(
     result.actions.append(merge_words(f"backup {name}", merge, result.name))
 
 
-def _remove(result: BackupResult, backups: Backups, uuid: str, options: BackupOptions) -> None:
-    for manifest in removable_of(backups, uuid, options):
-        directory.remove(backups.path, manifest.id, manifest.files)
-        result.removed.append(manifest.id)
-        result.actions.append(removal_words(manifest.id, result.name))
+def _remove(conn: VirConnect, result: BackupResult, backups: Backups, uuid: str, options: BackupOptions) -> None:
+    removable = removable_of(backups, uuid, options)
+    if not removable:
+        return
+    # Whoever makes a machine meanwhile might take a file of a backup for its disk.
+    with hypervisor_lock("init", wait_seconds=options.lock_seconds):
+        for manifest in KeptBackups(conn, backups, result.kept).going(removable):
+            directory.remove(backups.path, manifest.id, manifest.files)
+            result.removed.append(manifest.id)
+            result.actions.append(removal_words(manifest.id, result.name))
 
 
 def _listed(result: BackupResult, options: BackupOptions) -> Backups:

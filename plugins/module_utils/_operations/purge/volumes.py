@@ -12,8 +12,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError, one_of_these
+from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import clones_of
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import kept_files, own_files
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import has_bindings
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
@@ -120,7 +122,8 @@ def decide(domain: Domain, view: HypervisorView, options: PurgeOptions) -> list[
             decisions.append(decision)
     of_snapshots = _decide_snapshots(domain, view, options, seen)
     decisions += [decision for decision in of_snapshots if decision.pool is not None]
-    decisions = _without_used([_with_shared(decision) for decision in decisions], view.usage, domain.name)
+    decisions = [_with_shared(decision) for decision in _without_cloned(decisions)]
+    decisions = _without_used(decisions, view.usage, domain.name)
     return [
         *_overlays_first(decisions, view.usage),
         *_image_of(notes, view, seen),
@@ -230,6 +233,24 @@ def _with_shared(decision: VolumeDecision) -> VolumeDecision:
     return replace(decision, shared=shared_volume(decision.found, decision.volume))
 
 
+def _without_cloned(decisions: Sequence[VolumeDecision]) -> list[VolumeDecision]:
+    """The same, but what has clones in its Ceph cluster stays, as nobody can delete it. Raises VirtError."""
+
+    def keep(decision: VolumeDecision) -> VolumeDecision:
+        pool = decision.found
+        if decision.action != DELETE or pool is None or not pool.clones_images or not has_bindings():
+            return decision
+        clones = clones_of(pool, [decision.volume]).get(decision.volume, ())
+        words = ", ".join(f"volume {clone}, which is a clone of it" for clone in clones)
+        return _kept(decision, f"it is used by {words}") if clones else decision
+
+    return [keep(decision) for decision in decisions]
+
+
+def _kept(decision: VolumeDecision, reason: str) -> VolumeDecision:
+    return replace(decision, action=KEEP, reason=reason, found=None, note=None)
+
+
 def _without_used(decisions: Sequence[VolumeDecision], usage: Usage, machine: str) -> list[VolumeDecision]:
     """The same, but what something else uses, or may use, stays; and so does what backs one that stays."""
     now = list(decisions)
@@ -250,7 +271,7 @@ def _without_used(decisions: Sequence[VolumeDecision], usage: Usage, machine: st
                 continue
             if use.state != USED:
                 reason = f"{reason}. {by_hand(VolumeNote(decision.pool or '', decision.volume, 'disk'))}"
-            now[index] = replace(decision, action=KEEP, reason=reason, found=None, note=None)
+            now[index] = _kept(decision, reason)
             kept += 1
         if not kept:
             return now

@@ -227,6 +227,50 @@ def test_the_names_of_a_host_that_is_silent_are_its_own_all_the_same(
         assert "hv2.example" in names(cloud.keep("hv1", own_names=True, peers=peers_later, days=364))
 
 
+@pytest.mark.parametrize("known", [["hv3.example"], ["hv3", "198.51.100.3"], ["hv3", "2001:DB8:0::3"]])
+def test_a_host_does_not_join_while_another_could_pose_as_it(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, known: list[str]
+) -> None:
+    """One that was taken over can have a certificate with the name of a host that nobody knows yet."""
+    monkeypatch.setattr(virt_keys, "own_names", lambda: ["hv3.example", "198.51.100.3", "2001:db8::3"])
+    claimed = cloud.keep(own_names=True)
+    assert {"hv3.example", "198.51.100.3"} < set(names(claimed))
+    monkeypatch.setattr(virt_keys, "own_names", lambda: [])
+    host = known[0]
+    cloud.inventory[host] = known
+    serials = [one["serial"] for one in claimed["certificates"] if one["kind"].endswith("_server")]
+    for check_mode in (True, False):
+        with pytest.raises(ConflictError) as caught:
+            cloud.keep(host, own_names=True, check_mode=check_mode)
+        assert str(caught.value) == (
+            f"{host} has no certificate yet, and {known[-1].replace(':0:', ':').lower()} stands in a valid one of hv1, "
+            f"which could pose as {host} with it. Find out why. Then revoke: [{', '.join(sorted(serials))}] in revoked "
+            "(in the role virt_tls: virt_tls_revoked); hv1 gets a new one without"
+        )
+    assert not any((cloud.root(host) / path).exists() for path in CERTIFICATES)
+    # As the message says.
+    without = cloud.keep(own_names=True, revoked=serials)
+    assert without["changed"] and not set(names(without)) & {name.lower() for name in known}
+    assert cloud.keep(host, own_names=True, revoked=serials)["changed"]
+    assert not cloud.keep(host, own_names=True)["changed"]
+
+
+def test_what_hosts_have_in_common_keeps_none_from_joining(cloud: Cloud) -> None:
+    """One address, with a port for each; and a name for all, which the user gives."""
+    cloud.inventory = {"hv1": ["hv1", "192.0.2.1"], "hv2": ["hv2", "192.0.2.1"]}
+    for host in cloud.inventory:
+        assert {"192.0.2.1", "cloud.example"} < set(names(cloud.keep(host, own_names=True, names=["cloud.example"])))
+
+
+def test_a_host_that_has_a_certificate_keeps_it_whoever_has_one_with_its_name(cloud: Cloud) -> None:
+    """Also under another name: it is not refused what it has already."""
+    cloud.keep("hv1", names=["198.51.100.3"])
+    cloud.keep("hv2")
+    cloud.inventory["hv2"] = ["hv2", "198.51.100.3"]
+    assert "198.51.100.3" in names(cloud.keep("hv2", own_names=True))
+    assert cloud.keep("hv2", own_names=True, name="hv9")["changed"]
+
+
 def test_nothing_is_signed_while_hosts_only_learn_whom_to_trust(cloud: Cloud) -> None:
     """Nobody knows yet which names the others have: the one that asks could have any of them."""
     cloud.lie = {"names": ["hv1", "hv2.example"], "requests": {"libvirt_server": make_request_of(cloud)}}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters decide_claims and last_seen as a template calls them."""
+"""The filter decide_claims as a template calls it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,8 @@ FILTERS = FilterModule().filters()
 UUID = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11"
 
 
-def test_where_machines_were_seen_last() -> None:
-    lines = f"# mine\nvirt-{UUID} ssh-ed25519 AAAA brine.virt:hv3 web1\n"
-    variables = [{"virt_name": "web2", "virt_hypervisor": "hv1"}, {"virt_name": "web1", "virt_hypervisor": "hv3"}, {}]
-    assert FILTERS["last_seen"](variables, lines) == {"web1": ["hv3"], "web2": ["hv1"]}
-    assert FILTERS["last_seen"]([]) == {}
-
-
 @pytest.mark.parametrize("value", [None, "web1", {"virt_name": "web1"}])
 def test_wrong_input_is_one_sentence(value: object) -> None:
-    with pytest.raises(AnsibleFilterError, match="is not a list of the variables of hosts"):
-        FILTERS["last_seen"](value)
     with pytest.raises(AnsibleFilterError, match="claims is not a mapping"):
         FILTERS["decide_claims"]({}, [value], {})
 

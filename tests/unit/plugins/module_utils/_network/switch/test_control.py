@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import threading
 import time
 import typing as t
@@ -132,6 +133,43 @@ def test_a_switch_that_is_killed_goes_back_all_the_same(host: Host) -> None:
     check_undone(host, "apply it's $HOME")
 
 
+def test_a_host_that_shuts_down_is_not_kept_waiting(host: Host) -> None:
+    """What it would ask of a network manager that has ended mostly hangs. It boots with the files."""
+    control.arm(host.change(return_seconds=20), 30)
+    control.wait_until_applied(NAME, token())
+    for word in ("leave", "restore", "back"):
+        (host.directory / f"broken-{word}").touch()
+    host.shut_down()
+    host.kill(signal.SIGTERM)
+    host.wait(15)
+    assert control.state(NAME) == control.ROLLED_BACK
+    assert (host.texts("trial"), host.texts("lasting")) == ({}, BEFORE)
+    assert host.told() == ["apply it's $HOME"]
+    assert control.missing(NAME) == ["the host shuts down, and what runs is as before when it boots"]
+
+
+def test_a_host_that_shuts_down_while_it_goes_back_is_not_kept_waiting(host: Host) -> None:
+    (host.directory / "broken-back").touch()
+    control.arm(host.change(return_seconds=200), 0)
+    deadline = time.monotonic() + 60
+    while not (host.directory / "told").exists() or "back" not in host.told():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    host.shut_down()
+    host.wait(60)
+    assert control.state(NAME) == control.ROLLED_BACK
+    assert "last_resort it's $HOME" not in host.told()
+
+
+def test_a_soft_reboot_keeps_the_kernel_so_that_all_goes_back(host: Host) -> None:
+    control.arm(host.change(), 30)
+    control.wait_until_applied(NAME, token())
+    host.shut_down("soft-reboot.target")
+    host.kill(signal.SIGTERM)
+    host.wait()
+    check_undone(host, "apply it's $HOME")
+
+
 def test_a_command_that_fails_undoes_all_and_is_named(host: Host) -> None:
     (host.directory / "broken-apply").touch()
     control.arm(host.change(apply=(("tool", "apply"), ("tool", "never"))), 30)
@@ -180,14 +218,16 @@ def test_a_file_that_cannot_be_taken_back_is_named(host: Host, kept: str) -> Non
     assert control.log(NAME)[-1].endswith("not everything is as before: see the lines above")
 
 
+@pytest.mark.parametrize("shuts_down", [False, True])
 @pytest.mark.parametrize("kept", [0, 1, 2])
-def test_killed_between_two_lasting_files_it_goes_back(host: Host, kept: int) -> None:
+def test_killed_between_two_lasting_files_it_goes_back(host: Host, kept: int, shuts_down: bool) -> None:
     """Each lasting file is put there by a `sync` that kills the switch in between."""
     change = host.change()
     placed = f"{host.path('state')}/{NAME}/placed/{kept}"
     # Only once: what undoes it syncs as well.
     killer = f"""#!/bin/sh
 if [ "$1" = {host.path("lasting")} ] && [ -e {placed} ] && mkdir {host.path("killed")} 2>/dev/null; then
+    {f"echo reboot.target > {host.path('jobs')}" if shuts_down else ":"}
     kill -9 $(cat {host.path("pid")})
 fi
 """
@@ -197,7 +237,10 @@ fi
     control.wait_until_applied(NAME, token())
     control.confirm(NAME, token())
     assert (host.directory / "killed").exists()
-    check_undone(host, "apply it's $HOME")
+    if shuts_down:
+        assert (host.texts("trial"), host.texts("lasting")) == ({}, BEFORE)
+    else:
+        check_undone(host, "apply it's $HOME")
 
 
 def test_a_file_that_somebody_changed_meanwhile_is_kept(host: Host) -> None:
@@ -299,8 +342,9 @@ def test_systemd_does_not_cut_off_the_last_resort(host: Host) -> None:
     )
     control.arm(change, 0)
     (limit,) = (int(word.split("=")[-1]) for word in host.asked if word.startswith("--property=TimeoutStopSec="))
-    # All that hangs, one after the other: beyond what they have together, 5 s for each and 2 s until it is killed.
-    assert limit > (30 + 90 + 20 + 60 + 20) + (2 + 20 + 1) * 7 + (3 * 3 + 2 * 4) * 7
+    # All that hangs, one after the other: beyond what they have together, 5 s for each and 2 s until it is killed, and
+    # 5 s for the question before it, which is asked thrice more.
+    assert limit > (30 + 90 + 20 + 60 + 20) + (2 + 20 + 1) * (5 + 7) + (3 * 3 + 2 * 4) * 7 + 3 * 5
 
 
 def test_it_is_not_confirmed_by_a_call_that_may_be_older_than_the_change(host: Host) -> None:

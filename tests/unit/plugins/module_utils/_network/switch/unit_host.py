@@ -14,6 +14,13 @@ from pathlib import Path
 
 # It notes what it was called with, and fails where a file broken-WORD is in the folder.
 PROGRAM = '#!/bin/sh\necho "$(basename "$0") $*" >> {here}/told\n[ ! -e {here}/broken-"$1" ]\n'
+# https://www.freedesktop.org/software/systemd/man/latest/systemctl.html#is-system-running
+SYSTEMCTL = """#!/bin/sh
+case $1 in
+is-system-running) [ -e {jobs} ] && echo stopping || echo running ;;
+list-jobs) cat {jobs} ;;
+esac
+"""
 
 
 class UnitHost:
@@ -54,12 +61,23 @@ class UnitHost:
             time.sleep(0.01)
         return ""
 
-    def kill(self) -> None:
-        os.kill(int((self.directory / "pid").read_text()), signal.SIGKILL)
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        os.kill(int((self.directory / "pid").read_text()), number)
+
+    def shut_down(self, job: str = "reboot.target") -> None:
+        """From now on systemd says that it does this; nothing ends by that alone."""
+        (self.directory / "jobs").write_text(f"1 {job} start waiting\n")
+
+    def systemctl(self) -> None:
+        """Put one on the path that says how the host is."""
+        program = self.directory / "bin/systemctl"
+        program.write_text(SYSTEMCTL.format(jobs=self.directory / "jobs"))
+        program.chmod(0o700)
 
     def programs(self, *names: str) -> None:
         """Put programs on the path that only note how they are called."""
         (self.directory / "bin").mkdir(exist_ok=True)
+        self.systemctl()
         for name in names:
             (self.directory / "bin" / name).write_text(PROGRAM.format(here=self.directory))
             (self.directory / "bin" / name).chmod(0o700)

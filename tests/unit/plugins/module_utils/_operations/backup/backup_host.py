@@ -71,6 +71,12 @@ class BackupHost:
         uuid = str(uuid5(NAMESPACE_DNS, name))
         return self.conn.defineXML(MACHINE.format(name=name, uuid=uuid, devices=disk + more, notes=text))
 
+    def define_other(self, path: str) -> None:
+        """A machine other with this file as its disk."""
+        uuid = str(uuid5(NAMESPACE_DNS, "other"))
+        disk = self.disk("vda", path)
+        self.conn.defineXML(MACHINE.format(name="other", uuid=uuid, devices=disk, notes=""))
+
     @staticmethod
     def disk(target: str, path: str, image_format: str = "qcow2", *, device: str = "disk", rest: str = "") -> str:
         return DISK.format(device=device, format=image_format, path=path, target=target, rest=rest)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup import machines
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import machines, retain
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import BackupHost
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host
 
@@ -18,5 +18,6 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 @pytest.fixture
 def machine(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BackupHost:
     """A machine that is off."""
-    monkeypatch.setattr(machines, "machine_lock", lambda _name, **_settings: contextlib.nullcontext())
+    for module, name in ((machines, "machine_lock"), (retain, "hypervisor_lock")):
+        monkeypatch.setattr(module, name, lambda _name, **_settings: contextlib.nullcontext())
     return BackupHost(host, tmp_path)

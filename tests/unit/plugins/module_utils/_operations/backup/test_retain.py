@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup import machines, retain
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import kept, machines, retain
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import preview, verify_all
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult
 from ansible_collections.brine.virt.plugins.modules.virt_backup import as_diff
@@ -31,6 +31,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
     add_backup,
     guest_content,
     require_whole,
+    run,
 )
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
     UUID,
@@ -39,6 +40,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 
 # The new one, and the newest of the chain.
 KEEP = Keep({"last": 2})
+OLDER = "20261119T020000Z-full"
 MERGED = f"merge backup {SECOND} of web1 with those that it is built on, into a full one"
 
 
@@ -146,7 +148,7 @@ def test_what_runs_full_on_the_way_leaves_all_of_them(machine: BackupHost, monke
         patch.setattr(merge, "_new_form", fail)
         result = BackupResult("web1")
         options = dataclasses.replace(machine.options, keep=KEEP, merge_above=0)
-        retain.retain(result, UUID, options, threading.Event(), ProgressMeter(lambda _line: None, "web1"))
+        retain.retain(machine.conn, result, UUID, options, threading.Event(), ProgressMeter(lambda _line: None, "web1"))
     (remark,) = result.remarks
     assert "cannot copy x: " in remark
     assert "is full" in remark
@@ -250,9 +252,169 @@ def test_one_with_a_file_of_somebody_in_it_stays_with_those_that_it_needs(machin
     (machine.destination / "web1" / FIRST / "vda.raw").write_bytes(b"precious")
     result = machine.made(keep=Keep({"last": 1}))
     assert result.removed == [SECOND]
-    (remark,) = result.remarks
-    assert f"/{FIRST} is kept: it has a file vda.raw in it" in remark
+    (remark,) = result.as_result()["remarks"]
+    assert f"/{FIRST}, with all that it is built on, is kept: it has a file vda.raw in it" in remark
     assert ids(machine)[:2] == [FULL, FIRST]
+
+
+def test_one_with_a_file_of_somebody_in_it_keeps_no_others(machine: BackupHost) -> None:
+    """OLDER is whole, before and after a chain in which a file was put."""
+    add_backup(machine.destination, OLDER, 4, uuid=UUID)
+    add_chain(machine)
+    (machine.destination / "web1" / FIRST / "vda.raw").write_bytes(b"precious")
+    foreseen = shown(machine, keep=Keep({"last": 1}))
+    result = machine.made(keep=Keep({"last": 1}))
+    assert result.removed == [SECOND, OLDER]
+    same_in_check_mode(foreseen, result)
+    assert foreseen.as_result()["remarks"] == result.as_result()["remarks"]
+    assert ids(machine)[:2] == [FULL, FIRST]
+    require_whole(machine.destination)
+
+
+def test_what_a_file_of_somebody_keeps_is_left_when_the_others_are_merged(machine: BackupHost) -> None:
+    add_chain(machine)
+    (machine.destination / "web1" / FULL / "vda.raw").write_bytes(b"precious")
+    foreseen = shown(machine, keep=KEEP, merge_above=0)
+    result = machine.made(keep=KEEP, merge_above=0)
+    assert (result.merged, result.removed) == ([SECOND], [FIRST])
+    same_in_check_mode(foreseen, result)
+    assert ids(machine)[:2] == [FULL, SECOND]
+
+
+def test_nothing_is_merged_for_what_stays_all_the_same(machine: BackupHost) -> None:
+    add_chain(machine)
+    (machine.destination / "web1" / FIRST / "vda.raw").write_bytes(b"precious")
+    foreseen = shown(machine, keep=KEEP, merge_above=0)
+    result = machine.made(keep=KEEP, merge_above=0)
+    assert (result.merged, result.removed) == ([], [])
+    same_in_check_mode(foreseen, result)
+    (remark,) = result.as_result()["remarks"]
+    assert f"/{FIRST}, with all that it is built on, is kept: it has a file vda.raw in it" in remark
+
+
+def use_image(machine: BackupHost, name: str) -> None:
+    """Somebody has a machine other of a file of this backup."""
+    machine.define_other(str(machine.destination / "web1" / name / "vda.qcow2"))
+
+
+def use_overlay(machine: BackupHost, name: str) -> None:
+    """The same through an overlay, which is in no pool either."""
+    overlay, backing = machine.destination.parent / "other.qcow2", machine.destination / "web1" / name / "vda.qcow2"
+    run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", str(backing), str(overlay))
+    machine.define_other(str(overlay))
+
+
+@pytest.mark.parametrize("use", [use_image, use_overlay])
+def test_what_a_machine_uses_stays_and_the_result_names_it(
+    machine: BackupHost, use: t.Callable[[BackupHost, str], None]
+) -> None:
+    add_backup(machine.destination, OLDER, 4, uuid=UUID)
+    add_chain(machine)
+    use(machine, FIRST)
+    foreseen = shown(machine, keep=Keep({"last": 1}))
+    result = machine.made(keep=Keep({"last": 1}))
+    assert result.removed == [SECOND, OLDER]
+    same_in_check_mode(foreseen, result)
+    (remark,) = result.as_result()["remarks"]
+    place = machine.destination / "web1"
+    assert remark == f"{place}/{FIRST}, with all that it is built on, is kept: it is used by machine other"
+    assert foreseen.as_result()["remarks"] == [remark]
+    assert ids(machine)[:2] == [FULL, FIRST]
+    require_whole(machine.destination)
+
+
+@pytest.mark.parametrize("name", [FIRST, SECOND])
+def test_what_a_machine_uses_is_not_merged_either(machine: BackupHost, name: str) -> None:
+    add_chain(machine)
+    use_image(machine, name)
+    files = {path: path.read_bytes() for path in (machine.destination / "web1").glob("2*/*")}
+    foreseen = shown(machine, keep=KEEP, merge_above=0)
+    result = machine.made(keep=KEEP, merge_above=0)
+    assert (result.merged, result.removed) == ([], [])
+    same_in_check_mode(foreseen, result)
+    assert {path: path.read_bytes() for path in files} == files
+    assert any("is kept: it is used by machine other" in remark for remark in result.as_result()["remarks"])
+
+
+def test_what_a_machine_has_taken_into_use_during_a_merge_stays(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_chain(machine)
+    whole = retain.merge_backup
+
+    def meanwhile(*arguments: t.Any) -> Manifest:
+        made = whole(*arguments)
+        use_image(machine, FIRST)
+        return made
+
+    monkeypatch.setattr(retain, "merge_backup", meanwhile)
+    result = machine.made(keep=KEEP, merge_above=0)
+    assert (result.merged, result.removed) == ([SECOND], [])
+    assert ids(machine)[:3] == [FULL, FIRST, SECOND]
+
+
+def test_where_it_cannot_be_known_who_uses_them_all_stay(machine: BackupHost) -> None:
+    add_chain(machine)
+    machine.host.add_pool("asleep", active=False)
+    result = machine.made(keep=Keep({"last": 1}))
+    assert result.removed == []
+    (remark,) = result.as_result()["remarks"]
+    assert remark.endswith("cannot be determined whether something uses it: storage pool asleep is not active")
+
+
+def test_where_libvirt_does_not_say_who_uses_them_the_backup_is_made(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while it waits for a server of files that is gone."""
+    add_chain(machine)
+    place = machine.destination / "web1"
+    (place / SECOND).rename(place / f".unfinished-{SECOND}")
+
+    def silent(_conn: t.Any) -> None:
+        raise HostError("libvirt does not list the storage pools")
+
+    monkeypatch.setattr(kept, "Usage", silent)
+    foreseen = shown(machine, keep=Keep({"last": 1}))
+    result = machine.made(keep=Keep({"last": 1}))
+    same_in_check_mode(foreseen, result)
+    whys = ("what an interrupted run has left stays", "backups that are not to be kept stay")
+    assert result.remarks == foreseen.remarks == [f"{why}: libvirt does not list the storage pools" for why in whys]
+    assert ids(machine)[:2] == [FULL, FIRST]
+
+
+def test_that_a_pool_has_them_as_volumes_keeps_none(machine: BackupHost) -> None:
+    """As virt-manager makes one of the directory that a disk is chosen from."""
+    add_chain(machine)
+    machine.host.add_pool("looked", machine.destination / "web1" / SECOND)
+    assert machine.made(keep=Keep({"last": 1})).removed == [SECOND, FIRST, FULL]
+
+
+def test_an_interrupted_merge_is_not_ended_under_a_machine(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_chain(machine)
+    interrupt(machine, monkeypatch)
+    use_image(machine, SECOND)
+    foreseen = shown(machine, keep=KEEP, merge_above=0)
+    result = machine.made(keep=KEEP, merge_above=0)
+    same_in_check_mode(foreseen, result)
+    assert len(result.actions) == 1
+    assert list_backups(str(machine.destination), "web1").merging
+    assert any("is kept: it is used by machine other" in remark for remark in result.as_result()["remarks"])
+
+
+def test_what_a_killed_run_has_left_stays_while_a_machine_uses_it(machine: BackupHost) -> None:
+    add_chain(machine)
+    place = machine.destination / "web1"
+    left = place / f".unfinished-{SECOND}"
+    (place / SECOND).rename(left)
+    machine.define_other(str(left / "vda.qcow2"))
+    foreseen = shown(machine)
+    result = machine.made()
+    same_in_check_mode(foreseen, result)
+    assert len(result.actions) == 1
+    assert (left / "vda.qcow2").exists()
+    assert result.as_result()["remarks"] == [f"{left} is kept: it is used by machine other"]
 
 
 @pytest.mark.parametrize("at", [FULL, SECOND])
@@ -303,7 +465,7 @@ def test_a_run_that_is_told_to_stop_begins_no_merge(machine: BackupHost) -> None
     result = BackupResult("web1")
     options = dataclasses.replace(machine.options, keep=KEEP, merge_above=0)
     with pytest.raises(StoppedError):
-        retain.retain(result, UUID, options, stop, ProgressMeter(lambda _line: None, "web1"))
+        retain.retain(machine.conn, result, UUID, options, stop, ProgressMeter(lambda _line: None, "web1"))
     assert ids(machine)[:3] == [FULL, FIRST, SECOND]
 
 

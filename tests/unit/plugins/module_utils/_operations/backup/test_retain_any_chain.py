@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
 import typing as t
@@ -14,15 +15,17 @@ from datetime import date, timedelta
 from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep, chosen
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import retain
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.retain import retain
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
     UUID,
     add_backup,
@@ -88,8 +91,11 @@ def read(place: Path, names: t.Iterable[str]) -> dict[str, bytes]:
 def keep_some(place: Path, keep: Keep, most: int) -> BackupResult:
     result = BackupResult("web1")
     options = BackupOptions(str(place), keep=keep, merge_above=most)
-    retain(result, UUID, options, threading.Event(), ProgressMeter(lambda _line: None, "web1"))
-    assert not result.remarks
+    with pytest.MonkeyPatch.context() as patch, open_connection("test:///default") as conn:
+        patch.setattr(retain, "hypervisor_lock", lambda _name, **_settings: contextlib.nullcontext())
+        meter = ProgressMeter(lambda _line: None, "web1")
+        retain.retain(conn, result, UUID, options, threading.Event(), meter)
+    assert not result.as_result()["remarks"]
     return result
 
 
