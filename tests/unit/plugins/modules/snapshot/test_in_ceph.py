@@ -26,7 +26,12 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machines im
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import check_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import clustered, held, machines
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import (
+    clustered,
+    held,
+    machines,
+    rolling_back,
+)
 from ansible_collections.brine.virt.plugins.modules import virt_snapshot
 from ansible_collections.brine.virt.tests.unit.plugins.called_module import call_module
 from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import PretendedCluster, Snapshot
@@ -256,6 +261,78 @@ def test_nothing_is_noted_where_nothing_can_be_rolled_back(domain: t.Any, rbd: P
     rbd.there["db1-data"].watchers.clear()
     del rbd.there["db1-data"].snapshots[kept("a")]
     assert "volume db1-data of pool ceph has no snapshot" in call(name=["a"], state="reverted")["msg"]
+
+
+def test_what_libvirt_does_not_define_any_more_is_refused_before_a_disk_is_changed(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a machine type that this QEMU has no more. Its disks would be of then, and it could not be started."""
+    call(name=["a"])
+    write(rbd, "later")
+    domain.destroy()
+    domain.setMemoryFlags(128 << 10, libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_MEM_MAXIMUM)
+    before, real = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), rolling_back.redefine
+
+    def refuse(conn: t.Any, xml: str, *more: str) -> None:
+        if parse_xml(xml).findtext("memory") == str(64 << 10):
+            raise HostError("unsupported machine type")
+        real(conn, xml, *more)
+
+    monkeypatch.setattr(rolling_back, "redefine", refuse)
+    assert "unsupported machine type" in call(name=["a"], state="reverted")["msg"]
+    assert {volume.content for volume in rbd.there.values()} == {"later"}
+    assert domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == before
+
+
+@pytest.mark.parametrize("who", ["another hypervisor", "this one"])
+def test_started_just_before_the_first_disk_it_stays_as_it_is(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    call(name=["a"])
+    write(rbd, "later")
+    domain.destroy()
+    domain.setMemoryFlags(128 << 10, libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_MEM_MAXIMUM)
+    before, real = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), rolling_back.redefine
+
+    def start(*arguments: t.Any) -> None:
+        if who == "this one" and not domain.isActive():
+            domain.create()
+        elif who != "this one":
+            rbd.there["db1-data"].watchers.append("10.0.0.2:0/1")
+        real(*arguments)
+
+    monkeypatch.setattr(rolling_back, "redefine", start)
+    words = "db1 was started since this run looked" if who == "this one" else "is open on 10.0.0.2:0/1"
+    assert words in call(name=["a"], state="reverted")["msg"]
+    assert {volume.content for volume in rbd.there.values()} == {"later"}
+    assert domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == before
+
+
+def test_a_machine_that_was_renamed_since_then_keeps_its_name(domain: t.Any, rbd: PretendedCluster) -> None:
+    call(name=["a"])
+    write(rbd, "later")
+    domain.destroy()
+    domain.rename("db2", 0)
+    done = call(vm=["db2"], name=["a"], state="reverted")
+    assert done["failed"] is False, done["msg"]
+    assert {volume.content for volume in rbd.there.values()} == {"new"}
+
+
+def test_half_reverted_to_one_that_is_gone_there_is_a_way_on(domain: t.Any, rbd: PretendedCluster) -> None:
+    call(name=["a"])
+    call(name=["b"])
+    write(rbd, "later")
+    domain.destroy()
+    rbd.fail.add("rollback db1-data")
+    assert call(name=["a"], state="reverted")["failed"]
+    rbd.fail.clear()
+    del rbd.there["db1-data"].snapshots[kept("a")]
+    words = call(name=["a"], state="reverted")["msg"]
+    assert "no snapshot" in words and "state: absent" not in words, "that is refused"
+    assert "Revert it to another one" in words and "virsh edit db1" in words
+    assert call(name=["b"], state="reverted")["failed"] is False
+    assert {volume.content for volume in rbd.there.values()} == {"new"}
+    view_machine(domain).require_changeable()
 
 
 def test_not_while_another_machine_has_a_disk_of_it(domain: t.Any, rbd: PretendedCluster) -> None:

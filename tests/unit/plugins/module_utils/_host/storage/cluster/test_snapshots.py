@@ -76,6 +76,24 @@ def test_not_while_anybody_has_one_open(rbd: PretendedCluster) -> None:
     assert "rollback web1-system" not in rbd.calls
 
 
+def test_what_somebody_opens_while_another_one_is_rolled_back_stays(
+    rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first may have taken hours."""
+    snapshots.take(BOTH, OURS, nullcontext())
+    for volume in rbd.there.values():
+        volume.content = "later"
+
+    def note(_image: t.Any, call: str) -> None:
+        if call == "rollback":
+            rbd.there["web1-data"].watchers.append("10.0.0.2:0/123")
+
+    monkeypatch.setattr("ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster.Image._note", note)
+    with pytest.raises(ConflictError, match="web1-data of pool ceph is open on 10.0.0.2:0/123"):
+        snapshots.roll_back(BOTH, OURS)
+    assert [volume.content for volume in rbd.there.values()] == ["new", "later"]
+
+
 def test_not_to_what_is_not_whole(rbd: PretendedCluster) -> None:
     snapshots.take(BOTH[:1], OURS, nullcontext())
     with pytest.raises(NotFoundError, match="volume web1-data of pool ceph has no snapshot"):
