@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE as MOVE_NAMESPACE
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork, read_work
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import _require_settled
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import check_snapshots
@@ -31,7 +32,10 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot im
     held,
     machines,
     rolling_back,
+    take,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, choose
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import view
 from ansible_collections.brine.virt.plugins.modules import virt_snapshot
 from ansible_collections.brine.virt.tests.unit.plugins.called_module import call_module
 from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import PretendedCluster, Snapshot
@@ -141,7 +145,8 @@ def test_it_stands_still_while_they_are_made(
     assert view_machine(domain).state == "running"
     domain.destroy()
     call(name=["b"])
-    assert states[2:] == [("shutoff", None)] * 2
+    assert states[2:] == [("shutoff", SnapshotWork("b"))] * 2
+    assert read_work(defined(domain)) is None
 
 
 def test_it_runs_on_if_one_cannot_be_had(domain: t.Any, rbd: PretendedCluster) -> None:
@@ -162,18 +167,87 @@ def test_if_libvirt_is_not_told_there_is_none(
     assert (in_ceph(rbd), names(domain)) == ([[], []], [])
 
 
-def test_a_run_that_was_killed_while_it_held_the_machine(domain: t.Any, rbd: PretendedCluster) -> None:
-    work = SnapshotWork("a", paused=True)
-    held._write(domain, work)
-    domain.suspend()
-    rbd.there["db1-system"].snapshots[kept("a")] = Snapshot("half")
+class Killed(BaseException):
+    pass
+
+
+def die(*_arguments: t.Any) -> t.NoReturn:
+    raise Killed
+
+
+def killed_take(domain: t.Any) -> None:
+    """A run that takes snapshot a, and ends in the middle of it."""
+    machine = view(domain.connect(), "db1", "vm")
+    step = take.step_to_take(domain.connect(), machine, "a", choose(machine, "a", AUTO, AUTO), "")
+    with pytest.raises(Killed):
+        step.apply()
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_what_a_run_has_left_that_was_killed_before_libvirt_knew_of_it_goes(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch, runs: bool
+) -> None:
+    if not runs:
+        domain.destroy()
+    with monkeypatch.context() as killed:
+        killed.setattr(take, "record_xml", die)
+        killed_take(domain)
+    assert in_ceph(rbd) == [[kept("a")]] * 2
+    write(rbd, "later")
+    done = call(name=["a"])
+    assert done["actions"] == [
+        "delete what an interrupted run has left of snapshot a of db1",
+        "take snapshot a of db1 (ceph, without memory)",
+    ]
+    assert (names(domain), in_ceph(rbd)) == (["a"], [[kept("a")]] * 2)
+    assert {volume.snapshots[kept("a")].content for volume in rbd.there.values()} == {"later"}
+    assert read_work(defined(domain)) is None and read_work(parse_xml(domain.XMLDesc(0))) is None
+
+
+def test_what_is_known_by_then_stays(domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as killed:
+        killed.setattr(take, "forget", die)
+        killed_take(domain)
+    # So it is while a move that was interrupted has set it aside.
+    note = "<move target='hv2' source='hv1' uuid='x'/>"
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, note, "m", MOVE_NAMESPACE, 3)
+    set_aside(domain)
+    assert "moved" in call(name=["b"])["msg"]
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, None, "m", MOVE_NAMESPACE, 3)
+    call(name=["b"])
+    assert (names(domain), in_ceph(rbd)) == (["a", "b"], [[kept("a"), kept("b")]] * 2)
+    assert read_work(defined(domain)) is None
+
+
+def test_one_that_libvirt_does_not_know_is_not_replaced(domain: t.Any, rbd: PretendedCluster) -> None:
+    """Its hypervisor is gone, and the machine was defined here by hand: nobody knows what it is worth."""
+    rbd.there["db1-data"].snapshots[kept("a")] = Snapshot("of last year")
+    words = call(name=["a"])["msg"]
+    assert "its Ceph cluster has a snapshot a of it already, which libvirt does not know" in words
+    assert "state: absent" in words
+    assert rbd.there["db1-data"].snapshots[kept("a")].content == "of last year"
+    assert call(name=["a"], state="absent")["deleted"] == ["a"]
+    assert call(name=["a"])["failed"] is False
+
+
+def test_a_run_that_was_killed_while_it_held_the_machine(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as killed:
+        killed.setattr(held, "let_go", die)
+        # Who is killed takes nothing back.
+        killed.setattr(rbd, "fail", {"create db1-data", "remove db1-system"})
+        killed_take(domain)
+    assert (view_machine(domain).state, in_ceph(rbd)) == ("paused", [[kept("a")], []])
+    write(rbd, "later")
     done = call(name=["a"])
     assert done["actions"] == [
         "let db1 run on, which an interrupted run has held for snapshot a",
+        "delete what an interrupted run has left of snapshot a of db1",
         "take snapshot a of db1 (ceph, without memory)",
     ]
     assert done["state"] == "running" and read_work(parse_xml(domain.XMLDesc(0))) is None
-    assert rbd.there["db1-system"].snapshots[kept("a")].content == "new"
+    assert rbd.there["db1-system"].snapshots[kept("a")].content == "later"
 
 
 def test_what_cannot_be_let_go_is_said(domain: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
