@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -257,6 +258,27 @@ def test_what_cannot_be_let_go_is_said(domain: t.Any, monkeypatch: pytest.Monkey
         HostError, match="db1 was paused for a snapshot, and cannot be resumed.*By hand: virsh resume db1"
     ):
         held.let_go(domain, SnapshotWork("a", paused=True))
+
+
+def test_it_is_not_held_for_as_long_as_a_cluster_hangs(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one whose monitors have no quorum, while its machines go on."""
+    states = []
+
+    def hang(_image: t.Any, call_: str) -> None:
+        end = time.monotonic() + 5
+        while call_ == "create" and view_machine(domain).state != "running" and time.monotonic() < end:
+            time.sleep(0.01)
+        states.append(view_machine(domain).state)
+
+    monkeypatch.setattr("ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster.Image._note", hang)
+    monkeypatch.setattr(held, "HOLD_SECONDS", 0.05, raising=False)
+    done = call(name=["a"])
+    assert set(states) == {"running"}, "it is paused still"
+    assert "took longer than 0.05 s, so machine db1 runs on and there is no snapshot" in done["msg"]
+    assert (names(domain), in_ceph(rbd)) == ([], [[], []])
+    assert read_work(defined(domain)) is None and read_work(parse_xml(domain.XMLDesc(0))) is None
 
 
 def test_file_systems_are_frozen_and_thawed(domain: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
