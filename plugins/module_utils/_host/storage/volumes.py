@@ -33,6 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph impo
     has_bindings,
     open_cluster,
     remove_own_snapshots,
+    require_no_own_clones,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
@@ -235,6 +236,12 @@ def _upload(pool: Pool, volume: t.Any, content: bytes, conn: VirConnect, what: s
         return
     with full_pool_named(pool, what, len(content)), translate_errors(what):
         write_start(volume, conn, content)
+
+
+def require_deletable(pool: Pool, name: str) -> None:
+    """Raise ConflictError for a volume of a Ceph cluster that would stay, as delete_volume does."""
+    if pool.clones_images and has_bindings():
+        require_no_own_clones(pool, name)
 
 
 def delete_volume(pool: Pool, name: str) -> bool:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import ceph, volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import ceph, usage, volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import Error, PretendedCluster, Snapshot
@@ -154,3 +154,17 @@ def test_not_one_that_has_clones(deleted: Pool, rbd: PretendedCluster) -> None:
     with pytest.raises(ConflictError, match="vms/copy"):
         volumes.delete_volume(deleted, "web1-data")
     assert all_snapshots(rbd)["web1-data"] == [OURS]
+
+
+def test_if_one_of_several_has_clones_none_of_them_is_deleted(
+    deleted: Pool, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a machine is purged: it would be left without its first disk."""
+    snapshots.take(BOTH, OURS, nullcontext())
+    rbd.there["web1-data"].snapshots[OURS] = Snapshot("old", clones=["copy"])
+    monkeypatch.setattr(usage, "volume_exists", lambda *_volume: True)
+    monkeypatch.setattr(usage, "Usage", lambda *_arguments, **_settings: None)
+    monkeypatch.setattr(usage, "require_unused", lambda *_arguments, **_settings: None)
+    with pytest.raises(ConflictError, match="vms/copy"):
+        usage.delete_unused(None, [(deleted, volume) for _pool, volume in BOTH])
+    assert all_snapshots(rbd) == {"web1-system": [OURS], "web1-data": [OURS]}
