@@ -298,10 +298,13 @@ def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str, gu
                     f"{what}: its device {volume.path} cannot be read, so that nobody could tell what is new in it",
                     hint=f"If it is not active: lvchange --activate y {volume.path}",
                 )
-            _extend_logical(pool, volume.path, size_bytes)
-            # Before a machine is told of it. A thin volume reads as zeros there, and to write them would fill its pool.
-            if not thin:
-                _wipe_end(pool, name, had_bytes if guest_bytes is None else min(had_bytes, guest_bytes))
+            try:
+                _extend_logical(pool, volume.path, size_bytes)
+            finally:
+                # Before a machine is told of it, and also if LVM fails when it has done it. A thin volume reads as
+                # zeros there, and to write them would fill its pool.
+                if not thin:
+                    _wipe_end(pool, name, had_bytes if guest_bytes is None else min(had_bytes, guest_bytes))
         elif image_format != "raw" or not _extend_file(pool, volume, size_bytes, what):
             _resize(pool, volume, size_bytes, what)
     return True

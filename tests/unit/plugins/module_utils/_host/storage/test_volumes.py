@@ -313,6 +313,25 @@ def test_a_volume_of_which_nobody_could_tell_what_to_wipe_is_not_grown(
     assert (zeroed, extended) == ([], [])
 
 
+def test_what_lvm_has_added_in_spite_of_its_error_is_wiped(
+    conn: VirConnect, zeroed: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It took too long to answer, for example. Nobody asks again for a volume that has the size that it is to have."""
+    vg = local(Pools(conn).get("vg"))
+    create_empty(vg, "data", size_bytes=8 * MIB, image_format="raw")
+    zeroed.clear()
+
+    def late(*_arguments: t.Any) -> None:
+        raise HostError("lvextend took longer than 120 s")
+
+    monkeypatch.setattr(volumes, "_extend_logical", late)
+    monkeypatch.setattr(volumes, "device_bytes", lambda _path: 8 * MIB)
+    lvm_says("linear", tmp_path, monkeypatch)
+    with pytest.raises(HostError, match="lvextend took longer"):
+        grow_volume(vg, "data", 64 * MIB, image_format="raw")
+    assert zeroed == [("data", 8 * MIB)]
+
+
 @pytest.mark.parametrize(("kind", "expected"), [("linear", [("data", 2 * MIB)]), ("thin", [])])
 @pytest.mark.parametrize("size", [8 * MIB, 64 * MIB])
 def test_what_the_machine_does_not_know_of_yet_is_wiped_also_if_a_killed_run_has_added_it(
