@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     single_line,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree, need
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, attribute, etree, need, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
@@ -341,17 +341,29 @@ def lacks_growth(handle: t.Any, target: str, pool: Pool, size_bytes: int) -> int
     A device grows first, and a run that is killed then leaves QEMU with the old size. size_bytes: what the disk is to
     have.
     """
-    have_bytes = guest_bytes_of(handle, target, pool)
+    have_bytes = _size_in_guest(handle, target) if pool.source_type == BLOCK else None
     return have_bytes if have_bytes is not None and have_bytes < size_bytes else None
 
 
 def guest_bytes_of(handle: t.Any, target: str, pool: Pool) -> int | None:
-    """The size in bytes that a running machine has a disk in, if its device grows without it.
+    """How much of its device a running machine knows of, from the beginning on.
 
-    None for files, and volumes of a cluster, which QEMU grows itself, and where that cannot be told.
+    None for files, and volumes of a cluster, which QEMU grows itself, and where it cannot be told: a disk in a format,
+    encrypted by QEMU, or in a part of the device is smaller than what QEMU uses of that.
     """
     if pool.source_type != BLOCK:
         return None
+    with translate_errors(f"cannot inspect disk {target}"):
+        root = read_description(f"the machine with disk {target}", handle.XMLDesc(0))
+    disk = root.find(f"devices/disk/target[@dev='{target}']/..")
+    if disk is None or attribute(disk, "driver", "type") not in (None, "raw"):
+        return None
+    if any(next(disk.iter(tag), None) is not None for tag in ("encryption", "slices", "mirror")):
+        return None
+    return _size_in_guest(handle, target)
+
+
+def _size_in_guest(handle: t.Any, target: str) -> int | None:
     try:
         return int(handle.blockInfo(target)[0])
     except libvirt.libvirtError as exc:

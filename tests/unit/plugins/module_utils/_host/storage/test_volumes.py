@@ -37,6 +37,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes i
     delete_volume,
     grow_running_disk,
     grow_volume,
+    guest_bytes_of,
     new_volume_element,
     space_request,
     volume_names,
@@ -493,3 +494,22 @@ def test_a_larger_one_and_one_that_is_as_large_already(kind: str, have: int) -> 
 def test_one_that_somebody_has_made_larger_meanwhile_keeps_its_end(kind: str) -> None:
     with pytest.raises(ConflictError, match=r"^cannot grow disk vda of machine a: it has 1.0G, and is never shrunk"):
         told(kind, 1024 * MIB, 16 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("driver", "more", "known"),
+    [
+        ("raw", "", 5 * MIB),
+        # Its size is not that of the device, and what is behind it is its own.
+        ("qcow2", "", None),
+        ("raw", "<encryption format='luks'><secret type='passphrase' usage='x'/></encryption>", None),
+        ("raw", "<slices><slice type='storage' offset='0' size='5242880'/></slices>", None),
+    ],
+)
+def test_what_a_machine_knows_of_its_device(conn: VirConnect, driver: str, more: str, known: int | None) -> None:
+    xml = f"""<domain><devices><disk type='block'><driver type='{driver}'/><source dev='/dev/vg/a'>{more}</source>
+      <target dev='vda'/></disk><disk type='file'><driver type='qcow2'/><target dev='vdb'/></disk></devices></domain>"""
+    handle = types.SimpleNamespace(XMLDesc=lambda _flags: xml, blockInfo=lambda _target: [5 * MIB, 0, 0])
+    assert guest_bytes_of(handle, "vda", Pools(conn).get("vg")) == known
+    assert guest_bytes_of(handle, "vdc", Pools(conn).get("vg")) is None
+    assert guest_bytes_of(handle, "vda", Pools(conn).get("files")) is None
