@@ -44,6 +44,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.me
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.readonly import hidden_disks, put_back
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.retention import Retention
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import state_after, steps_to_revert
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.rolling_back import require_whole
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.take import step_to_take
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import (
     SnapshotView,
@@ -145,7 +146,11 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     else:
         if request.state == PRESENT:
             name = request.names[0] if request.names else default_name(machine, request.now)
-            if found.find(name) is None:
+            there = found.find(name)
+            if there is not None and there.facts.kind == CEPH:
+                # libvirt knows its description alone.
+                require_whole(conn, found, there)
+            if there is None:
                 require_settled(found)
                 method = choose(found, name, request.memory, request.quiesce)
                 steps.append(step_to_take(conn, found, name, method, request.description))

@@ -168,6 +168,16 @@ def test_if_libvirt_is_not_told_there_is_none(
     assert (in_ceph(rbd), names(domain)) == ([[], []], [])
 
 
+def test_one_that_the_cluster_has_no_more_is_not_there(domain: t.Any, rbd: PretendedCluster) -> None:
+    """Whoever has it taken before an upgrade could not go back to it."""
+    call(name=["a"])
+    del rbd.there["db1-data"].snapshots[kept("a")]
+    words = call(name=["a"])["msg"]
+    assert "volume db1-data of pool ceph has no snapshot" in words and "state: absent" in words
+    assert call(name=["a"], state="absent")["deleted"] == ["a"]
+    assert call(name=["a"])["failed"] is False and in_ceph(rbd) == [[kept("a")]] * 2
+
+
 class Killed(BaseException):
     pass
 
