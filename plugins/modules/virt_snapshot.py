@@ -63,8 +63,8 @@ options:
     description:
       - V(present) takes a snapshot, unless the machine has one with this name.
       - V(absent) deletes snapshots. The machine's disks stay as they are now. Snapshots that follow a deleted one stay
-        too. On Ceph, that includes one that libvirt does not list, because a run was interrupted or its description was
-        deleted by hand; RV(machines[].warnings) names it.
+        too. On Ceph, that includes one that libvirt does not list, because its description was deleted by hand or lost
+        with a hypervisor; RV(machines[].warnings) names it.
       - V(reverted) brings disks, definition and, if it was kept, memory back to what they were when the snapshot was
         taken. The machine is running, paused or off afterwards, as it was then; without memory it is off. Everything
         that was written since then is lost. The snapshot stays, and so do later ones.

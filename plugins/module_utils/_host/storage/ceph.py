@@ -110,6 +110,13 @@ def open_cluster(pool: Pool) -> t.Iterator[Cluster]:
         connection.shutdown()
 
 
+def require_no_own_clones(pool: Pool, volume: str) -> None:
+    """Raise ConflictError when a snapshot that remove_own_snapshots would delete has clones."""
+    with open_cluster(pool) as cluster:
+        for name in _own_snapshots(cluster, volume):
+            require_no_clones_of(cluster, pool, volume, name)
+
+
 def remove_own_snapshots(pool: Pool, volume: str) -> None:
     """Delete all snapshots that this collection has taken of a volume which is about to be deleted.
 
@@ -117,17 +124,21 @@ def remove_own_snapshots(pool: Pool, volume: str) -> None:
     one has clones; nothing is deleted then.
     """
     with open_cluster(pool) as cluster:
-        try:
-            with cluster.open(volume, read_only=True) as image:
-                names, is_open = snapshot_names(image), bool(list(image.watchers_list()))
-        except cluster.rbd.ImageNotFound:
-            return
-        if is_open or not all(name.startswith(OWN_SNAPSHOT) for name in names):
-            return
+        names = _own_snapshots(cluster, volume)
         for name in names:
             require_no_clones_of(cluster, pool, volume, name)
         for name in names:
             remove_snapshot(cluster, pool, volume, name)
+
+
+def _own_snapshots(cluster: Cluster, volume: str) -> set[str]:
+    """The snapshots of a volume that go with it; none where it would stay anyway, or is not there."""
+    try:
+        with cluster.open(volume, read_only=True) as image:
+            names, is_open = snapshot_names(image), bool(list(image.watchers_list()))
+    except cluster.rbd.ImageNotFound:
+        return set()
+    return names if not is_open and all(name.startswith(OWN_SNAPSHOT) for name in names) else set()
 
 
 def snapshot_names(image: t.Any) -> set[str]:

@@ -22,7 +22,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.users imp
     VolumeUsers,
     collect_users,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume, volume_exists
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import (
+    delete_volume,
+    require_deletable,
+    volume_exists,
+)
 
 USED, UNUSED, UNKNOWN = "used", "unused", "unknown"
 PoolVolume = tuple[Pool, str]
@@ -242,6 +246,9 @@ def delete_unused(
     if clearing is not None:
         require_off(conn, clearing)
     require_unused(Usage(conn, elsewhere=elsewhere), there, owner=owner, besides=clearing, fresh=fresh)
+    if len(there) > 1:
+        for pool, volume in there:
+            require_deletable(pool, volume)
     names = []
     for pool, volume in there:
         if delete_volume(pool, volume):

@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     single_line,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree, need
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, attribute, etree, need, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
@@ -33,6 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph impo
     has_bindings,
     open_cluster,
     remove_own_snapshots,
+    require_no_own_clones,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
@@ -237,6 +238,12 @@ def _upload(pool: Pool, volume: t.Any, content: bytes, conn: VirConnect, what: s
         write_start(volume, conn, content)
 
 
+def require_deletable(pool: Pool, name: str) -> None:
+    """Raise ConflictError for a volume of a Ceph cluster that would stay, as delete_volume does."""
+    if pool.clones_images and has_bindings():
+        require_no_own_clones(pool, name)
+
+
 def delete_volume(pool: Pool, name: str) -> bool:
     """Delete a volume; False when it is not there (any more). Waits for one that the daemon is still making.
 
@@ -258,18 +265,23 @@ def delete_volume(pool: Pool, name: str) -> bool:
             return True
 
 
-def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str) -> bool:
+def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str, guest_bytes: int | None = None) -> bool:
     """Make a volume larger; False when it has this size already.
 
     The machine is off. Only a volume of a block pool may be in use: there the device grows first, and then the machine
-    is told. image_format: what the machine takes it for, and the only format that it is grown in. Raises NotFoundError;
+    is told. image_format: what the machine takes it for, and the only format that it is grown in. guest_bytes: the size
+    that the only machine with it knows of, if that runs: so nobody has written behind that, and what is there is wiped,
+    even where a run that was killed, or somebody's hand, has grown the device before. Raises NotFoundError;
     ConflictError for a size below the present one (nothing is ever cut off), and for a volume that would be taken for
     another format; UnsupportedError where it cannot grow, with what can be done.
     """
     volume = find_volume(pool, name, image_format=image_format)
     if volume is None:
         raise NotFoundError(f"there is no volume {name!r} in pool {pool.name}")
+    in_lvm = pool.type == "logical" and pool.local
     if pool.same_size(size_bytes, volume.capacity_bytes):
+        if in_lvm and guest_bytes is not None and not _is_thin(volume.path):
+            _wipe_end(pool, name, guest_bytes)
         return False
     if size_bytes < volume.capacity_bytes:
         raise ConflictError(
@@ -278,18 +290,30 @@ def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str) ->
         )
     what = f"cannot grow volume {name} of pool {pool.name}"
     with full_pool_named(pool, what, size_bytes - volume.capacity_bytes):
-        if pool.type == "logical" and pool.local:
+        if in_lvm:
             # libvirt has the size of its last refresh, and somebody may have grown the volume by hand since then.
-            had_bytes = device_bytes(volume.path)
-            _extend_logical(pool, volume.path, size_bytes)
-            with translate_errors(what):
-                handle = pool.handle.storageVolLookupByName(name)
-            # Before a machine is told of it. A thin volume reads as zeros there, and to write them would fill its pool.
-            if had_bytes is not None and not _is_thin(volume.path):
-                zero_logical(pool, handle, had_bytes)
+            had_bytes, thin = device_bytes(volume.path), _is_thin(volume.path)
+            if had_bytes is None:
+                raise HostError(
+                    f"{what}: its device {volume.path} cannot be read, so that nobody could tell what is new in it",
+                    hint=f"If it is not active: lvchange --activate y {volume.path}",
+                )
+            try:
+                _extend_logical(pool, volume.path, size_bytes)
+            finally:
+                # Before a machine is told of it, and also if LVM fails when it has done it. A thin volume reads as
+                # zeros there, and to write them would fill its pool.
+                if not thin:
+                    _wipe_end(pool, name, had_bytes if guest_bytes is None else min(had_bytes, guest_bytes))
         elif image_format != "raw" or not _extend_file(pool, volume, size_bytes, what):
             _resize(pool, volume, size_bytes, what)
     return True
+
+
+def _wipe_end(pool: Pool, name: str, start: int) -> None:
+    with translate_errors(f"cannot look up volume {name} of pool {pool.name}"):
+        handle = pool.handle.storageVolLookupByName(name)
+    zero_logical(pool, handle, start)
 
 
 def grow_running_disk(
@@ -314,19 +338,39 @@ def grow_running_disk(
 def lacks_growth(handle: t.Any, target: str, pool: Pool, size_bytes: int) -> int | None:
     """The size in bytes that a running machine has a disk in, where its device is larger already; None where it knows.
 
-    A device grows first, and a run that is killed then leaves QEMU with the old size. Files, and volumes of a cluster,
-    are grown by QEMU itself, which knows. size_bytes: what the disk is to have.
+    A device grows first, and a run that is killed then leaves QEMU with the old size. size_bytes: what the disk is to
+    have.
+    """
+    have_bytes = _size_in_guest(handle, target) if pool.source_type == BLOCK else None
+    return have_bytes if have_bytes is not None and have_bytes < size_bytes else None
+
+
+def guest_bytes_of(handle: t.Any, target: str, pool: Pool) -> int | None:
+    """How much of its device a running machine knows of, from the beginning on.
+
+    None for files, and volumes of a cluster, which QEMU grows itself, and where it cannot be told: a disk in a format,
+    encrypted by QEMU, or in a part of the device is smaller than what QEMU uses of that.
     """
     if pool.source_type != BLOCK:
         return None
+    with translate_errors(f"cannot inspect disk {target}"):
+        root = read_description(f"the machine with disk {target}", handle.XMLDesc(0))
+    disk = root.find(f"devices/disk/target[@dev='{target}']/..")
+    if disk is None or attribute(disk, "driver", "type") not in (None, "raw"):
+        return None
+    if any(next(disk.iter(tag), None) is not None for tag in ("encryption", "slices", "mirror")):
+        return None
+    return _size_in_guest(handle, target)
+
+
+def _size_in_guest(handle: t.Any, target: str) -> int | None:
     try:
-        have_bytes = int(handle.blockInfo(target)[0])
+        return int(handle.blockInfo(target)[0])
     except libvirt.libvirtError as exc:
         # Stopped meanwhile: the next start reads it; or a driver that cannot tell, nor grow anything.
         if exc.get_error_code() in (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_SUPPORT):
             return None
         raise translate_error(exc, f"cannot read the size of disk {target}") from exc
-    return have_bytes if have_bytes < size_bytes else None
 
 
 def _extend_file(pool: Pool, volume: Volume, size_bytes: int, what: str) -> bool:
@@ -370,12 +414,17 @@ def _resize(pool: Pool, volume: Volume, size_bytes: int, what: str) -> None:
 
 
 def _is_thin(path: str) -> bool:
-    """Whether a logical volume is a thin one, or LVM does not say that it is not."""
+    """Whether a logical volume is a thin one. Raises HostError where LVM does not say it."""
+    words = "LVM gives no answer"
     try:
         answer = run_program(["lvs", "--noheadings", "--options", "segtype", path], timeout_seconds=_LVM_SECONDS)
-    except (FileNotFoundError, TimeoutError):
-        return True
-    return answer.status != 0 or "thin" in answer.text.split()
+        kinds = answer.text.split() if answer.status == 0 else []
+        words = answer.complaint if answer.status else words
+    except (FileNotFoundError, TimeoutError) as exc:
+        kinds, words = [], str(exc)
+    if not kinds:
+        raise HostError(f"LVM does not say of what kind {path} is, so that it is not grown: {words}")
+    return "thin" in kinds
 
 
 def _extend_logical(pool: Pool, path: str, size_bytes: int) -> None:

@@ -6,9 +6,10 @@
 libvirt moves no machine that has snapshots. So they are set aside here, which travels with the machine, and defined
 again where it arrives. What the snapshots hold stays in the disks' files, or in their Ceph cluster, all the while.
 
-The other element says that one in a Ceph cluster is being taken or reverted. While it is taken, the running machine may
-be paused and its file systems may be frozen; the note is in its running description only, and goes when it stops. While
-it is reverted, some disks may be those of the snapshot and others not yet; the note is in the permanent description.
+The other element says that one in a Ceph cluster is being taken or reverted. While it is taken, libvirt does not know
+it yet; that note is in the permanent description. The running machine may be paused and its file systems may be frozen;
+that one is in its running description only, and goes when it stops. While it is reverted, some disks may be those of
+the snapshot and others not yet; that one is in the permanent description.
 """
 
 from __future__ import annotations

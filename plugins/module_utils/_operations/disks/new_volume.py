@@ -63,6 +63,11 @@ def free_name(
 
 def _use_hint(pool: Pool, volume: str) -> str:
     """How a volume that is there may be used, where no other hypervisor may be about to clear it."""
+    if pool.type == "logical":
+        return (
+            "If it was left by an interrupted run, it may have what deleted volumes had; use it as it is with source: "
+            f"{volume} only if it was not, or "
+        )
     if pool.network is None:
         return f"Use it as it is with source: {volume}, or "
     return "A machine of another hypervisor may have it. Choose another name, or "

@@ -203,7 +203,7 @@ def make_volume_for(disk: DiskMigration) -> None:
     if disk.method == CONTENT:
         # The file is sent as it is; its own header will say its format.
         size_bytes = _size_of(disk.volume.path)
-        volumes.make_volume(pool, disk.ref.name, volumes.new_volume_element(pool, disk.ref.name, size_bytes, "raw"))
+        volumes.create_empty(pool, disk.ref.name, size_bytes=size_bytes, image_format="raw", wipe=False)
     elif disk.base is not None:
         volumes.create_overlay(
             pool,

@@ -1,23 +1,36 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The volumes of a Ceph cluster that a machine writes to."""
+"""The volumes of a Ceph cluster that a machine writes to, and what is noted while a snapshot of them is taken."""
 
 from __future__ import annotations
 
+import contextlib
+import typing as t
+
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import has_bindings, require_bindings
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.record import cluster_name, snapshot_of
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.snapshots import PoolVolume, names_of
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.snapshots import (
+    PoolVolume,
+    names_of,
+    remove,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
     disk_source,
     written_disks,
     written_places,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
+    WORK_NAMESPACE,
+    WORK_PREFIX,
+    SnapshotWork,
+    read_set_aside,
+    work_to_bare_xml,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
 
@@ -61,6 +74,32 @@ def require_same_disks_now(machine: SnapshotView) -> None:
             "it has other disks while it runs than in its permanent definition, which a revert would bring back",
             hint="Attach or detach them in both, or shut it down first",
         )
+
+
+def note_begin(handle: t.Any, snapshot: str) -> None:
+    """Note in a machine's permanent definition that the cluster is about to take a snapshot that libvirt does not know
+    yet: by that, the next run knows that what it finds of it is of no use. handle: libvirt's."""
+    _write(handle, work_to_bare_xml(SnapshotWork(snapshot)))
+
+
+def forget(handle: t.Any) -> None:
+    """The end of note_begin: libvirt knows the snapshot, or the cluster has nothing of it."""
+    _write(handle, None)
+
+
+def _write(handle: t.Any, text: str | None) -> None:
+    with translate_errors(f"cannot write the metadata of machine {handle.name()}"):
+        config = libvirt.VIR_DOMAIN_AFFECT_CONFIG
+        handle.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, WORK_PREFIX, WORK_NAMESPACE, config)
+
+
+def clear_half_taken(conn: VirConnect, machine: SnapshotView, snapshot: str) -> None:
+    """Delete what a run has left that was killed while it took a snapshot. One that libvirt knows is whole, and stays;
+    so does one that somebody has cloned."""
+    if machine.find(snapshot) is None:
+        with contextlib.suppress(ConflictError):
+            remove(cluster_volumes(conn, machine.defined), name_in_cluster(machine, snapshot))
+    forget(machine.power.handle)
 
 
 def undescribed(conn: VirConnect, machine: SnapshotView) -> dict[str, list[PoolVolume]]:

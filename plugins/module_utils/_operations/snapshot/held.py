@@ -10,6 +10,7 @@ in its running description says so before, by which the next run lets go of what
 from __future__ import annotations
 
 import contextlib
+import threading
 import typing as t
 from collections.abc import Iterator
 
@@ -26,13 +27,17 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapsho
 
 # A guest's file systems are frozen for a few seconds at most; an agent that needs longer is one that hangs.
 FREEZE_SECONDS = 60
+# It usually takes less than a second. A cluster whose monitors have no quorum makes no snapshots, and no end of it,
+# while its machines go on reading and writing.
+HOLD_SECONDS = 60.0
 
 
 @contextlib.contextmanager
 def held_still(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
     """In the block, the machine is as work says. handle: libvirt's of a machine that runs.
 
-    Whatever happens, it runs on afterwards. Raises HostError where it cannot be held, and where it could not be let go.
+    Whatever happens, it runs on afterwards, and after HOLD_SECONDS also during the block. Raises HostError where it
+    cannot be held, where it could not be let go, and where the block took longer than that.
     """
     name = handle.name()
     with translate_errors(f"cannot write the metadata of machine {name}"):
@@ -44,7 +49,8 @@ def held_still(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
                     handle.fsFreeze()
             if work.paused:
                 handle.suspend()
-        yield
+        with _for_a_while(handle, work):
+            yield
     except BaseException as exc:
         try:
             let_go(handle, work)
@@ -54,6 +60,32 @@ def held_still(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
             ) from exc
         raise
     let_go(handle, work)
+
+
+@contextlib.contextmanager
+def _for_a_while(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
+    late = threading.Event()
+
+    def release() -> None:
+        late.set()
+        # Who holds it says so, if it cannot be let go at the end either.
+        with contextlib.suppress(VirtError):
+            let_go(handle, work)
+
+    timer = threading.Timer(HOLD_SECONDS, release)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+    if late.is_set():
+        raise HostError(
+            f"the Ceph cluster took longer than {HOLD_SECONDS:g} s, so machine {handle.name()} runs on and there is no "
+            f"snapshot {work.snapshot}",
+            hint="See ceph status",
+        )
 
 
 def let_go(handle: t.Any, work: SnapshotWork) -> None:

@@ -143,7 +143,7 @@ def carry_out(
             with machine_lock(result.name, lock_seconds), others.held():
                 result.plan = plan(conn, result.name, request)
                 _apply(result.plan, result)
-                if result.plan.unfinished:
+                while result.plan.unfinished:
                     result.plan = plan(conn, result.name, request)
                     _apply(result.plan, result)
         except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on

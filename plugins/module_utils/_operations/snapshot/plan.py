@@ -28,7 +28,10 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapsho
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot_name import default_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import undescribed
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
+    clear_half_taken,
+    undescribed,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import (
     deletion_words,
     require_no_clones,
@@ -41,6 +44,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.me
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.readonly import hidden_disks, put_back
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.retention import Retention
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import state_after, steps_to_revert
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.rolling_back import require_whole
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.take import step_to_take
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import (
     SnapshotView,
@@ -117,8 +121,12 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     if aside and not is_moving(found.defined):
         return _plan_put_back(found, before, aside)
     work = read_work(found.xml)
-    if found.active and work is not None and not work.reverting:
+    if found.active and work is not None and (work.frozen or work.paused):
         return _plan_let_go(found, before, work)
+    begun = read_work(found.defined)
+    # While it is moved, libvirt knows nothing of those that are whole either.
+    if begun is not None and not begun.reverting and not is_moving(found.defined):
+        return _plan_clear(conn, found, before, begun.snapshot)
     steps: list[Step] = []
     remarks: list[str] = []
     left: dict[str, str] = {}
@@ -138,7 +146,11 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     else:
         if request.state == PRESENT:
             name = request.names[0] if request.names else default_name(machine, request.now)
-            if found.find(name) is None:
+            there = found.find(name)
+            if there is not None and there.facts.kind == CEPH:
+                # libvirt knows its description alone.
+                require_whole(conn, found, there)
+            if there is None:
                 require_settled(found)
                 method = choose(found, name, request.memory, request.quiesce)
                 steps.append(step_to_take(conn, found, name, method, request.description))
@@ -195,6 +207,15 @@ def _plan_let_go(found: SnapshotView, before: tuple[str, ...], work: SnapshotWor
     return SnapshotPlan((step,), before, before, found.power.state, state, unfinished=True)
 
 
+def _plan_clear(conn: VirConnect, found: SnapshotView, before: tuple[str, ...], snapshot: str) -> SnapshotPlan:
+    """What comes first where a run was killed while a cluster took a snapshot."""
+    words = f"delete what an interrupted run has left of snapshot {snapshot} of {found.name}"
+    if found.find(snapshot) is not None:
+        words = f"note that snapshot {snapshot} of {found.name} is whole, which an interrupted run has taken"
+    step = Step(words, lambda: clear_half_taken(conn, found, snapshot))
+    return SnapshotPlan((step,), before, before, found.power.state, found.power.state, unfinished=True)
+
+
 def _leftovers(
     conn: VirConnect, found: SnapshotView, request: SnapshotRequest, steps: list[Step], remarks: list[str]
 ) -> dict[str, str]:
@@ -208,8 +229,8 @@ def _leftovers(
             steps.append(step_to_delete_undescribed(found, name, volumes, going[name]))
         elif name not in request.names:
             remarks.append(
-                f"its Ceph cluster has a snapshot {name} of it, which libvirt does not know: an interrupted run has "
-                "left it, or it was deleted by hand. state: absent with this name deletes it"
+                f"its Ceph cluster has a snapshot {name} of it, which libvirt does not know: its description "
+                "was deleted by hand, or lost with a hypervisor. state: absent with this name deletes it"
             )
     return going
 

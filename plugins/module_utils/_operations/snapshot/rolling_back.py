@@ -3,20 +3,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A machine goes back to a snapshot whose disks a Ceph cluster keeps.
 
-Rolling back a large disk takes its time, and a run may be killed in it. So the machine's permanent description says
-first that it is being reverted, and has disks that QEMU opens under no circumstances, whoever starts it. That of the
-snapshot takes its place when all disks are rolled back. Until then, the same can be done again.
+Rolling back a large disk takes its time, and a run may be killed in it. So the machine gets the description of the
+snapshot first, which libvirt may refuse by now, with a note that it is being reverted and with disks that QEMU opens
+under no circumstances, whoever starts it. These get their places back when all are rolled back. Until then, the same
+can be done again.
 """
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+import contextlib
+import copy
+import typing as t
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import redefine
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.record import make_unopenable
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.record import UNOPENABLE, make_unopenable
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
@@ -24,6 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapsho
     SnapshotWork,
     work_to_element,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import HalfRevertedError
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
     cluster_volumes,
     name_in_cluster,
@@ -35,7 +41,18 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.vi
 
 def require_whole(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
     """Raise VirtError when the cluster has not got all of a snapshot (any more)."""
-    in_cluster.require_all(_volumes(conn, snapshot), name_in_cluster(machine, snapshot.facts.name))
+    try:
+        in_cluster.require_all(_volumes(conn, snapshot), name_in_cluster(machine, snapshot.facts.name))
+    except NotFoundError as exc:
+        if not isinstance(machine.power.refusal, HalfRevertedError):
+            raise
+        # It cannot be deleted now, nor can the revert be finished.
+        raise NotFoundError(
+            exc.what,
+            hint="Somebody else has deleted it there, or has replaced the volume. Revert it to another one that is "
+            f"whole. If there is none: virsh edit {machine.name}, and take out of its description the element "
+            f"snapshotting, and of each disk <snapshot name='{UNOPENABLE}'/>; its disks may be of different times",
+        ) from exc
 
 
 def roll_back(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot, notes: MachineNotes | None) -> None:
@@ -52,10 +69,21 @@ def roll_back(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot, 
         text = snapshot.handle.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)
         now = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
     in_cluster.require_closed(volumes)
-    redefine(conn, _half_reverted_xml(now, snapshot.facts.name), uuid_of(machine), name)
-    in_cluster.roll_back(volumes, kept)
     then = with_notes(text, notes)
-    redefine(conn, etree.tostring(need(parse_xml(then), "domain"), encoding="unicode"), uuid_of(machine), name)
+    wanted = need(parse_xml(then), "domain")
+    # It may have been renamed since.
+    need(wanted, "name").text = name
+    redefine(conn, _half_reverted_xml(wanted, snapshot.facts.name), uuid_of(machine), name)
+    try:
+        _require_still_off(handle, what)
+        in_cluster.require_closed(volumes)
+    except VirtError:
+        # No disk has been changed.
+        with contextlib.suppress(VirtError):
+            redefine(conn, now, uuid_of(machine), name)
+        raise
+    in_cluster.roll_back(volumes, kept)
+    redefine(conn, etree.tostring(wanted, encoding="unicode"), uuid_of(machine), name)
     flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
     with translate_errors(f"cannot note that machine {name} was reverted to snapshot {snapshot.facts.name}"):
         handle.snapshotCreateXML(then, flags)
@@ -65,8 +93,15 @@ def _volumes(conn: VirConnect, snapshot: KnownSnapshot) -> list[in_cluster.PoolV
     return [] if snapshot.facts.domain is None else cluster_volumes(conn, snapshot.facts.domain)
 
 
-def _half_reverted_xml(text: str, snapshot: str) -> str:
-    root = parse_xml(text)
+def _require_still_off(handle: t.Any, what: str) -> None:
+    """Raise ConflictError for a machine that somebody has started before its disks could not be opened any more."""
+    with translate_errors(what):
+        if handle.isActive():
+            raise ConflictError(f"machine {handle.name()} was started since this run looked")
+
+
+def _half_reverted_xml(domain: etree._Element, snapshot: str) -> str:
+    root = copy.deepcopy(domain)
     for disk in written_disks(root)[0].values():
         make_unopenable(disk)
     metadata = root.find("metadata")

@@ -25,7 +25,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapsho
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
     cluster_volumes,
+    forget,
     name_in_cluster,
+    note_begin,
     require_same_disks_now,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_free_places
@@ -105,26 +107,47 @@ def _require_takeable(conn: VirConnect, machine: SnapshotView, name: str) -> lis
     """The volumes that a snapshot of this name is taken of. Raises VirtError when it cannot be."""
     require_same_disks_now(machine)
     volumes = cluster_volumes(conn, machine.defined)
-    # A killed run may have left one of this name, and somebody may have cloned it since.
-    in_cluster.require_no_clones(volumes, name_in_cluster(machine, name))
+    if name_in_cluster(machine, name) in in_cluster.names_of(volumes):
+        raise ConflictError(
+            f"its Ceph cluster has a snapshot {name} of it already, which libvirt does not know",
+            hint="Its description may have been lost with a hypervisor, so it is not replaced. If nobody needs it, "
+            "delete it with state: absent and this name; otherwise choose another name",
+        )
     return volumes
 
 
 def _take_in_cluster(conn: VirConnect, machine: SnapshotView, name: str, method: Method, description: str) -> None:
-    """The cluster has it first, then libvirt is told of it. A run that is killed in between leaves what nobody has
-    described: the next run of this name replaces it, and one that deletes it deletes it."""
+    """The cluster has it first, then libvirt is told of it. By its note, what a run leaves that is killed in between is
+    deleted by the next one."""
     handle, kept = machine.power.handle, name_in_cluster(machine, name)
     with translate_errors(f"cannot inspect machine {machine.name}"):
         if bool(handle.isActive()) != machine.active:
             raise ConflictError(f"machine {machine.name} was started or has stopped since this run looked")
         text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
     volumes = _require_takeable(conn, machine, name)
-    in_cluster.remove(volumes, kept)
     # The snapshot of one volume alone is always of one moment.
     work = SnapshotWork(name, frozen=method.quiesce, paused=machine.power.state == "running" and len(volumes) > 1)
     held = held_still(handle, work) if work.frozen or work.paused else contextlib.nullcontext()
-    in_cluster.take(volumes, kept, held)
-    domain = parse_xml(text)
+    note_begin(handle, name)
+    try:
+        in_cluster.take(volumes, kept, held)
+        _describe(machine, name, description, parse_xml(text), volumes)
+    except Exception:
+        with contextlib.suppress(Exception):
+            if kept not in in_cluster.names_of(volumes):
+                forget(handle)
+        raise
+    forget(handle)
+
+
+def _describe(
+    machine: SnapshotView,
+    name: str,
+    description: str,
+    domain: etree._Element,
+    volumes: list[in_cluster.PoolVolume],
+) -> None:
+    """Tell libvirt of a snapshot that the cluster has. domain: the permanent description that belongs to it."""
     disks, left_out = written_disks(domain)
     record = ClusterRecord(
         name,
@@ -139,8 +162,8 @@ def _take_in_cluster(conn: VirConnect, machine: SnapshotView, name: str, method:
     flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
     try:
         with translate_errors(f"cannot describe snapshot {name} of machine {machine.name}"):
-            handle.snapshotCreateXML(record_xml(record), flags)
+            machine.power.handle.snapshotCreateXML(record_xml(record), flags)
     except VirtError:
         with contextlib.suppress(VirtError):
-            in_cluster.remove(volumes, kept)
+            in_cluster.remove(volumes, name_in_cluster(machine, name))
         raise

@@ -250,10 +250,20 @@ def _must_grow(disk: Disk, pool: Pool, name: str, image_format: str) -> int | No
 def _grow(draft: Draft, pool: Pool, name: str, image_format: str, target: str | None, wanted_bytes: int) -> None:
     """The volume that nothing runs with; else the disk (target), which takes its file with it, but no device."""
     if target is None or pool.source_type == BLOCK:
-        volumes.grow_volume(pool, name, wanted_bytes, image_format=image_format)
+        guest_bytes = None
+        if target is not None and not _others_have(draft, pool, name):
+            guest_bytes = volumes.guest_bytes_of(draft.domain.handle, target, pool)
+        volumes.grow_volume(pool, name, wanted_bytes, image_format=image_format, guest_bytes=guest_bytes)
     if target is not None:
         what = f"cannot grow disk {target} of machine {draft.name}"
         volumes.grow_running_disk(draft.domain.handle, target, pool, wanted_bytes, what)
+
+
+def _others_have(draft: Draft, pool: Pool, name: str) -> bool:
+    """Whether anything but the machine uses a volume, or may."""
+    usage = draft.hypervisor.usage
+    others = {user.machine for user in usage.users_of(pool, name)} - {draft.name}
+    return bool(others or usage.unknown)
 
 
 def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:

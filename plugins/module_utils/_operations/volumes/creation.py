@@ -16,7 +16,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.compare import stamp_of
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.fill import FilledVolume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import zero_logical
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
@@ -60,7 +59,11 @@ class NewVolume:
 
 def creation_step(new: NewVolume, task: VolumeTask) -> Step:
     """The step; undone, it leaves what somebody else has made under the name, or has taken into use."""
-    made = _Filled(new, new.source, task) if new.source is not None else _Empty(new, task)
+    made: _Filled | _Wiped | _Empty
+    if new.source is not None:
+        made = _Filled(new, new.source, task)
+    else:
+        made = _Wiped(new, task) if new.pool.type == "logical" else _Empty(new, task)
     return Step(new.words, made.apply, made.undo)
 
 
@@ -80,12 +83,10 @@ class _Empty:
             try:
                 element = new.element(new.size_bytes, new.image_format)
                 self._begun = True
-                made = volumes.make_volume(new.pool, new.name, element, mark=self._mark)
+                volumes.make_volume(new.pool, new.name, element, mark=self._mark)
             except volumes.VolumeExistsError:
                 self._begun = False
                 raise
-        # It may take long, and nobody uses a volume that bears a mark.
-        zero_logical(new.pool, made, 0)
 
     def undo(self) -> None:
         new = self._new
@@ -95,6 +96,31 @@ class _Empty:
         require_proven(new.pool, VolumeNote(new.pool.name, new.name, "disk", format=new.image_format, making=making))
         with self._task.alone():
             delete_unused(self._task.conn, [(new.pool, new.name)], fresh=True)
+
+
+class _Wiped:
+    """A new logical volume without content.
+
+    The hypervisor's lock is held only while it is made: to wipe it may take long. Until that is done it bears the mark
+    of one that is on its way, so that no machine gets it, and the next run makes it anew if this one is killed.
+    """
+
+    def __init__(self, new: NewVolume, task: VolumeTask) -> None:
+        self._new, self._task = new, task
+        self._made: FilledVolume | None = None
+
+    def apply(self) -> None:
+        new = self._new
+        made = FilledVolume(new.pool, new.name, self._task.conn)
+        with self._task.alone():
+            made.make(new.element(new.size_bytes, new.image_format))
+            self._made = made
+        made.wipe()
+
+    def undo(self) -> None:
+        if self._made is not None:
+            with self._task.alone():
+                self._made.clear()
 
 
 class _Filled:

@@ -191,9 +191,12 @@ def _grow_running(pool: Pool, volume: Volume, size_bytes: int, view: HypervisorV
         targets = _targets(_descriptions(view, machine)[0], pool, volume, view)
         if len(targets) != 1:
             raise ConflictError(f"{what}: it has it {len(targets)} times while it runs", where=where)
+        handle = view.domains[machine].handle
         if pool.source_type == BLOCK:
-            volumes.grow_volume(pool, volume.name, size_bytes, image_format=volume.format)
-        volumes.grow_running_disk(view.domains[machine].handle, targets[0], pool, size_bytes, what, where)
+            # Who cannot be seen may have written behind what this machine knows of.
+            guest_bytes = None if view.usage.unknown else volumes.guest_bytes_of(handle, targets[0], pool)
+            volumes.grow_volume(pool, volume.name, size_bytes, image_format=volume.format, guest_bytes=guest_bytes)
+        volumes.grow_running_disk(handle, targets[0], pool, size_bytes, what, where)
 
 
 def _targets(xml: etree._Element, pool: Pool, volume: Volume, view: HypervisorView) -> list[str]:

@@ -39,6 +39,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("the role again: nothing to change", lambda: _again(cloud))
         scenario.step("a device that has something on it is refused, and stays as it is", lambda: _taken(cloud))
         scenario.step("a volume in it, which grows", lambda: _volume(cloud))
+        scenario.step("a volume in the place of a deleted one has nothing of it", lambda: _wiped(cloud))
         scenario.step("a machine boots from a disk in it", lambda: _machine(cloud))
         scenario.step("the disk grows under it", lambda: _grow(cloud))
         scenario.step(
@@ -91,6 +92,18 @@ def _volume(cloud: Cloud) -> None:
     must(_size_mib(cloud, "archive") == 96, "it has another size")
     refused(cloud, HOST, "virt_volume", "never", **VOLUME, size=32)
     _has_words(cloud)
+
+
+def _wiped(cloud: Cloud) -> None:
+    old, new = {"name": "old", "pool": "fast"}, {"name": "new", "pool": "fast"}
+    have(cloud, HOST, "virt_volume", **old, size=24)
+    cloud.on(HOST, f"yes {WORDS} | head -c {24 * MIB} > /dev/{GROUP}/old; sync")
+    have(cloud, HOST, "virt_volume", **old, state="absent")
+    # The second time it grows into the rest of that place.
+    for size in (16, 24):
+        have(cloud, HOST, "virt_volume", **new, size=size)
+        cloud.on(HOST, f"cmp --bytes {size * MIB} /dev/{GROUP}/new /dev/zero")
+    have(cloud, HOST, "virt_volume", **new, state="absent")
 
 
 def _has_words(cloud: Cloud) -> None:

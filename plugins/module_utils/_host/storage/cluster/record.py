@@ -60,7 +60,8 @@ def cluster_name(uuid: str, name: str) -> str:
 def snapshot_of(uuid: str, name_in_cluster: str) -> str | None:
     """The name of the machine's snapshot that has this name in the cluster; None for what is not that machine's."""
     start = f"{OWN_SNAPSHOT}{uuid}."
-    return unquote(name_in_cluster[len(start) :]) if name_in_cluster.startswith(start) else None
+    name = unquote(name_in_cluster[len(start) :]) if name_in_cluster.startswith(start) else ""
+    return name if name and cluster_name(uuid, name) == name_in_cluster else None
 
 
 def record_xml(record: ClusterRecord) -> str:

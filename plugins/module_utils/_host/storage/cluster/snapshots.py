@@ -95,13 +95,15 @@ def roll_back(volumes: Sequence[PoolVolume], snapshot: str) -> None:
     """Have all volumes be as in the snapshot again, also in size. It copies what has changed since then.
 
     Raises ConflictError while any client has one of them open, NotFoundError as require_all does; nothing is changed
-    then. A run that is killed leaves volumes of which some are rolled back, and one perhaps in part: it can be done
-    again.
+    then. A run that is killed, or that finds one open only when its turn comes, leaves volumes of which some are rolled
+    back, and one perhaps in part: it can be done again.
     """
     require_all(volumes, snapshot)
     require_closed(volumes)
     with _clusters(volumes) as clusters:
         for pool, volume in volumes:
+            # Those before it may have taken hours.
+            _require_closed(clusters[pool.name], pool, volume)
             with clusters[pool.name].open(volume) as image:
                 image.rollback_to_snap(snapshot)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A new volume that gets the content of a file of this host, through libvirt.
+"""A new volume that gets the content of a file of this host, through libvirt, or is wiped.
 
 As long as it is not whole it begins with the mark of who sends it (upload_mark.py), so that nothing takes it for an
 image, and whoever finds it after a killed run can tell that nobody needs it.
@@ -29,7 +29,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
     new_upload,
     sending,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_volume, zero_logical
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import (
+    read_volume,
+    write_start,
+    zero_logical,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload, read_upload
@@ -38,7 +42,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source 
 
 
 class FilledVolume:
-    """One volume on its way: ``make``, then ``send``; ``clear`` takes away what is not whole."""
+    """One volume on its way: ``make``, then ``send`` or ``wipe``; ``clear`` takes away what is not whole."""
 
     def __init__(self, pool: Pool, name: str, conn: VirConnect) -> None:
         self._pool = pool
@@ -88,6 +92,16 @@ class FilledVolume:
             )
         # libvirt takes it for a raw one until it looks again.
         refresh_pool(pool.handle, pool.name)
+
+    def wipe(self) -> None:
+        """Nothing, instead of a content: a logical volume has what was in deleted ones until then."""
+        pool, name = self._pool, self._name
+        with translate_errors(f"cannot look up volume {name} of pool {pool.name}"):
+            volume = pool.handle.storageVolLookupByName(name)
+        with sending(self._upload):
+            zero_logical(pool, volume, MARK_BYTES)
+            with translate_errors(f"cannot wipe volume {name} of pool {pool.name}"):
+                write_start(volume, self._conn, bytes(MARK_BYTES))
 
     def clear(self) -> bool:
         """Delete the volume unless it is whole, or another one; whether it was deleted."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,12 +22,21 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE as MOVE_NAMESPACE
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork, read_work
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import _require_settled
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import check_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import clustered, held, machines
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import (
+    clustered,
+    held,
+    machines,
+    rolling_back,
+    take,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, choose
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import view
 from ansible_collections.brine.virt.plugins.modules import virt_snapshot
 from ansible_collections.brine.virt.tests.unit.plugins.called_module import call_module
 from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import PretendedCluster, Snapshot
@@ -136,7 +146,8 @@ def test_it_stands_still_while_they_are_made(
     assert view_machine(domain).state == "running"
     domain.destroy()
     call(name=["b"])
-    assert states[2:] == [("shutoff", None)] * 2
+    assert states[2:] == [("shutoff", SnapshotWork("b"))] * 2
+    assert read_work(defined(domain)) is None
 
 
 def test_it_runs_on_if_one_cannot_be_had(domain: t.Any, rbd: PretendedCluster) -> None:
@@ -157,18 +168,97 @@ def test_if_libvirt_is_not_told_there_is_none(
     assert (in_ceph(rbd), names(domain)) == ([[], []], [])
 
 
-def test_a_run_that_was_killed_while_it_held_the_machine(domain: t.Any, rbd: PretendedCluster) -> None:
-    work = SnapshotWork("a", paused=True)
-    held._write(domain, work)
-    domain.suspend()
-    rbd.there["db1-system"].snapshots[kept("a")] = Snapshot("half")
+def test_one_that_the_cluster_has_no_more_is_not_there(domain: t.Any, rbd: PretendedCluster) -> None:
+    """Whoever has it taken before an upgrade could not go back to it."""
+    call(name=["a"])
+    del rbd.there["db1-data"].snapshots[kept("a")]
+    words = call(name=["a"])["msg"]
+    assert "volume db1-data of pool ceph has no snapshot" in words and "state: absent" in words
+    assert call(name=["a"], state="absent")["deleted"] == ["a"]
+    assert call(name=["a"])["failed"] is False and in_ceph(rbd) == [[kept("a")]] * 2
+
+
+class Killed(BaseException):
+    pass
+
+
+def die(*_arguments: t.Any) -> t.NoReturn:
+    raise Killed
+
+
+def killed_take(domain: t.Any) -> None:
+    """A run that takes snapshot a, and ends in the middle of it."""
+    machine = view(domain.connect(), "db1", "vm")
+    step = take.step_to_take(domain.connect(), machine, "a", choose(machine, "a", AUTO, AUTO), "")
+    with pytest.raises(Killed):
+        step.apply()
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_what_a_run_has_left_that_was_killed_before_libvirt_knew_of_it_goes(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch, runs: bool
+) -> None:
+    if not runs:
+        domain.destroy()
+    with monkeypatch.context() as killed:
+        killed.setattr(take, "record_xml", die)
+        killed_take(domain)
+    assert in_ceph(rbd) == [[kept("a")]] * 2
+    write(rbd, "later")
+    done = call(name=["a"])
+    assert done["actions"] == [
+        "delete what an interrupted run has left of snapshot a of db1",
+        "take snapshot a of db1 (ceph, without memory)",
+    ]
+    assert (names(domain), in_ceph(rbd)) == (["a"], [[kept("a")]] * 2)
+    assert {volume.snapshots[kept("a")].content for volume in rbd.there.values()} == {"later"}
+    assert read_work(defined(domain)) is None and read_work(parse_xml(domain.XMLDesc(0))) is None
+
+
+def test_what_is_known_by_then_stays(domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as killed:
+        killed.setattr(take, "forget", die)
+        killed_take(domain)
+    # So it is while a move that was interrupted has set it aside.
+    note = "<move target='hv2' source='hv1' uuid='x'/>"
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, note, "m", MOVE_NAMESPACE, 3)
+    set_aside(domain)
+    assert "moved" in call(name=["b"])["msg"]
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, None, "m", MOVE_NAMESPACE, 3)
+    call(name=["b"])
+    assert (names(domain), in_ceph(rbd)) == (["a", "b"], [[kept("a"), kept("b")]] * 2)
+    assert read_work(defined(domain)) is None
+
+
+def test_one_that_libvirt_does_not_know_is_not_replaced(domain: t.Any, rbd: PretendedCluster) -> None:
+    """Its hypervisor is gone, and the machine was defined here by hand: nobody knows what it is worth."""
+    rbd.there["db1-data"].snapshots[kept("a")] = Snapshot("of last year")
+    words = call(name=["a"])["msg"]
+    assert "its Ceph cluster has a snapshot a of it already, which libvirt does not know" in words
+    assert "state: absent" in words
+    assert rbd.there["db1-data"].snapshots[kept("a")].content == "of last year"
+    assert call(name=["a"], state="absent")["deleted"] == ["a"]
+    assert call(name=["a"])["failed"] is False
+
+
+def test_a_run_that_was_killed_while_it_held_the_machine(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as killed:
+        killed.setattr(held, "let_go", die)
+        # Who is killed takes nothing back.
+        killed.setattr(rbd, "fail", {"create db1-data", "remove db1-system"})
+        killed_take(domain)
+    assert (view_machine(domain).state, in_ceph(rbd)) == ("paused", [[kept("a")], []])
+    write(rbd, "later")
     done = call(name=["a"])
     assert done["actions"] == [
         "let db1 run on, which an interrupted run has held for snapshot a",
+        "delete what an interrupted run has left of snapshot a of db1",
         "take snapshot a of db1 (ceph, without memory)",
     ]
     assert done["state"] == "running" and read_work(parse_xml(domain.XMLDesc(0))) is None
-    assert rbd.there["db1-system"].snapshots[kept("a")].content == "new"
+    assert rbd.there["db1-system"].snapshots[kept("a")].content == "later"
 
 
 def test_what_cannot_be_let_go_is_said(domain: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,6 +268,27 @@ def test_what_cannot_be_let_go_is_said(domain: t.Any, monkeypatch: pytest.Monkey
         HostError, match="db1 was paused for a snapshot, and cannot be resumed.*By hand: virsh resume db1"
     ):
         held.let_go(domain, SnapshotWork("a", paused=True))
+
+
+def test_it_is_not_held_for_as_long_as_a_cluster_hangs(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one whose monitors have no quorum, while its machines go on."""
+    states = []
+
+    def hang(_image: t.Any, call_: str) -> None:
+        end = time.monotonic() + 5
+        while call_ == "create" and view_machine(domain).state != "running" and time.monotonic() < end:
+            time.sleep(0.01)
+        states.append(view_machine(domain).state)
+
+    monkeypatch.setattr("ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster.Image._note", hang)
+    monkeypatch.setattr(held, "HOLD_SECONDS", 0.05, raising=False)
+    done = call(name=["a"])
+    assert set(states) == {"running"}, "it is paused still"
+    assert "took longer than 0.05 s, so machine db1 runs on and there is no snapshot" in done["msg"]
+    assert (names(domain), in_ceph(rbd)) == ([], [[], []])
+    assert read_work(defined(domain)) is None and read_work(parse_xml(domain.XMLDesc(0))) is None
 
 
 def test_file_systems_are_frozen_and_thawed(domain: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +367,78 @@ def test_nothing_is_noted_where_nothing_can_be_rolled_back(domain: t.Any, rbd: P
     rbd.there["db1-data"].watchers.clear()
     del rbd.there["db1-data"].snapshots[kept("a")]
     assert "volume db1-data of pool ceph has no snapshot" in call(name=["a"], state="reverted")["msg"]
+
+
+def test_what_libvirt_does_not_define_any_more_is_refused_before_a_disk_is_changed(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a machine type that this QEMU has no more. Its disks would be of then, and it could not be started."""
+    call(name=["a"])
+    write(rbd, "later")
+    domain.destroy()
+    domain.setMemoryFlags(128 << 10, libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_MEM_MAXIMUM)
+    before, real = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), rolling_back.redefine
+
+    def refuse(conn: t.Any, xml: str, *more: str) -> None:
+        if parse_xml(xml).findtext("memory") == str(64 << 10):
+            raise HostError("unsupported machine type")
+        real(conn, xml, *more)
+
+    monkeypatch.setattr(rolling_back, "redefine", refuse)
+    assert "unsupported machine type" in call(name=["a"], state="reverted")["msg"]
+    assert {volume.content for volume in rbd.there.values()} == {"later"}
+    assert domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == before
+
+
+@pytest.mark.parametrize("who", ["another hypervisor", "this one"])
+def test_started_just_before_the_first_disk_it_stays_as_it_is(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    call(name=["a"])
+    write(rbd, "later")
+    domain.destroy()
+    domain.setMemoryFlags(128 << 10, libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_MEM_MAXIMUM)
+    before, real = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), rolling_back.redefine
+
+    def start(*arguments: t.Any) -> None:
+        if who == "this one" and not domain.isActive():
+            domain.create()
+        elif who != "this one":
+            rbd.there["db1-data"].watchers.append("10.0.0.2:0/1")
+        real(*arguments)
+
+    monkeypatch.setattr(rolling_back, "redefine", start)
+    words = "db1 was started since this run looked" if who == "this one" else "is open on 10.0.0.2:0/1"
+    assert words in call(name=["a"], state="reverted")["msg"]
+    assert {volume.content for volume in rbd.there.values()} == {"later"}
+    assert domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == before
+
+
+def test_a_machine_that_was_renamed_since_then_keeps_its_name(domain: t.Any, rbd: PretendedCluster) -> None:
+    call(name=["a"])
+    write(rbd, "later")
+    domain.destroy()
+    domain.rename("db2", 0)
+    done = call(vm=["db2"], name=["a"], state="reverted")
+    assert done["failed"] is False, done["msg"]
+    assert {volume.content for volume in rbd.there.values()} == {"new"}
+
+
+def test_half_reverted_to_one_that_is_gone_there_is_a_way_on(domain: t.Any, rbd: PretendedCluster) -> None:
+    call(name=["a"])
+    call(name=["b"])
+    write(rbd, "later")
+    domain.destroy()
+    rbd.fail.add("rollback db1-data")
+    assert call(name=["a"], state="reverted")["failed"]
+    rbd.fail.clear()
+    del rbd.there["db1-data"].snapshots[kept("a")]
+    words = call(name=["a"], state="reverted")["msg"]
+    assert "no snapshot" in words and "state: absent" not in words, "that is refused"
+    assert "Revert it to another one" in words and "virsh edit db1" in words
+    assert call(name=["b"], state="reverted")["failed"] is False
+    assert {volume.content for volume in rbd.there.values()} == {"new"}
+    view_machine(domain).require_changeable()
 
 
 def test_not_while_another_machine_has_a_disk_of_it(domain: t.Any, rbd: PretendedCluster) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
+    HostError,
     NotFoundError,
     UnsupportedError,
 )
@@ -36,6 +37,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes i
     delete_volume,
     grow_running_disk,
     grow_volume,
+    guest_bytes_of,
     new_volume_element,
     space_request,
     volume_names,
@@ -273,28 +275,83 @@ def test_what_is_added_to_a_logical_volume_has_nothing_of_a_deleted_one(
     monkeypatch.setattr(volumes, "_extend_logical", lambda *_arguments: None)
     # Somebody has grown it by hand, and a guest writes there already: libvirt still has the old size.
     monkeypatch.setattr(volumes, "device_bytes", lambda _path: 16 * MIB)
-    lvm = tmp_path / "lvs"
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     for kind, expected in (("linear", [("data", 16 * MIB)]), ("thin", [])):
-        lvm.write_text(f"#!/bin/sh\necho '  {kind}  '\n", encoding="utf-8")
-        lvm.chmod(0o755)
+        lvm_says(kind, tmp_path, monkeypatch)
         grow_volume(vg, "data", 64 * MIB, image_format="raw")
         assert zeroed == expected
         zeroed.clear()
 
 
-def test_a_volume_whose_size_or_kind_is_not_known_is_not_zeroed(
-    conn: VirConnect, zeroed: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+def lvm_says(kind: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lvm = directory / "lvs"
+    lvm.write_text(f"#!/bin/sh\necho '  {kind}  '\n", encoding="utf-8")
+    lvm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "words"),
+    [("", 8 * MIB, "LVM does not say of what kind"), ("linear", None, "its device /dev/vg/data cannot be read")],
+)
+def test_a_volume_of_which_nobody_could_tell_what_to_wipe_is_not_grown(
+    conn: VirConnect,
+    zeroed: list[tuple[str, int]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    kind: str,
+    size: int | None,
+    words: str,
+) -> None:
+    """Its machine would read what deleted volumes had. Later nobody could tell what the machine has written itself."""
+    vg, extended = local(Pools(conn).get("vg")), []
+    create_empty(vg, "data", size_bytes=8 * MIB, image_format="raw")
+    zeroed.clear()
+    monkeypatch.setattr(volumes, "_extend_logical", lambda *_arguments: extended.append(True))
+    monkeypatch.setattr(volumes, "device_bytes", lambda _path: size)
+    lvm_says(kind, tmp_path, monkeypatch)
+    with pytest.raises(HostError, match=words):
+        grow_volume(vg, "data", 64 * MIB, image_format="raw")
+    assert (zeroed, extended) == ([], [])
+
+
+def test_what_lvm_has_added_in_spite_of_its_error_is_wiped(
+    conn: VirConnect, zeroed: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It took too long to answer, for example. Nobody asks again for a volume that has the size that it is to have."""
+    vg = local(Pools(conn).get("vg"))
+    create_empty(vg, "data", size_bytes=8 * MIB, image_format="raw")
+    zeroed.clear()
+
+    def late(*_arguments: t.Any) -> None:
+        raise HostError("lvextend took longer than 120 s")
+
+    monkeypatch.setattr(volumes, "_extend_logical", late)
+    monkeypatch.setattr(volumes, "device_bytes", lambda _path: 8 * MIB)
+    lvm_says("linear", tmp_path, monkeypatch)
+    with pytest.raises(HostError, match="lvextend took longer"):
+        grow_volume(vg, "data", 64 * MIB, image_format="raw")
+    assert zeroed == [("data", 8 * MIB)]
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("linear", [("data", 2 * MIB)]), ("thin", [])])
+@pytest.mark.parametrize("size", [8 * MIB, 64 * MIB])
+def test_what_the_machine_does_not_know_of_yet_is_wiped_also_if_a_killed_run_has_added_it(
+    conn: VirConnect,
+    zeroed: list[tuple[str, int]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    kind: str,
+    expected: list[tuple[str, int]],
+    size: int,
 ) -> None:
     vg = local(Pools(conn).get("vg"))
     create_empty(vg, "data", size_bytes=8 * MIB, image_format="raw")
     zeroed.clear()
     monkeypatch.setattr(volumes, "_extend_logical", lambda *_arguments: None)
-    monkeypatch.setenv("PATH", "/nowhere")
-    grow_volume(vg, "data", 64 * MIB, image_format="raw")
-    monkeypatch.setattr(volumes, "device_bytes", lambda _path: 16 * MIB)
-    grow_volume(vg, "data", 64 * MIB, image_format="raw")
-    assert zeroed == []
+    monkeypatch.setattr(volumes, "device_bytes", lambda _path: 8 * MIB)
+    lvm_says(kind, tmp_path, monkeypatch)
+    grow_volume(vg, "data", size, image_format="raw", guest_bytes=2 * MIB)
+    assert zeroed == expected
 
 
 def test_what_libvirt_cannot_resize_is_said_with_what_can(conn: VirConnect) -> None:
@@ -437,3 +494,22 @@ def test_a_larger_one_and_one_that_is_as_large_already(kind: str, have: int) -> 
 def test_one_that_somebody_has_made_larger_meanwhile_keeps_its_end(kind: str) -> None:
     with pytest.raises(ConflictError, match=r"^cannot grow disk vda of machine a: it has 1.0G, and is never shrunk"):
         told(kind, 1024 * MIB, 16 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("driver", "more", "known"),
+    [
+        ("raw", "", 5 * MIB),
+        # Its size is not that of the device, and what is behind it is its own.
+        ("qcow2", "", None),
+        ("raw", "<encryption format='luks'><secret type='passphrase' usage='x'/></encryption>", None),
+        ("raw", "<slices><slice type='storage' offset='0' size='5242880'/></slices>", None),
+    ],
+)
+def test_what_a_machine_knows_of_its_device(conn: VirConnect, driver: str, more: str, known: int | None) -> None:
+    xml = f"""<domain><devices><disk type='block'><driver type='{driver}'/><source dev='/dev/vg/a'>{more}</source>
+      <target dev='vda'/></disk><disk type='file'><driver type='qcow2'/><target dev='vdb'/></disk></devices></domain>"""
+    handle = types.SimpleNamespace(XMLDesc=lambda _flags: xml, blockInfo=lambda _target: [5 * MIB, 0, 0])
+    assert guest_bytes_of(handle, "vda", Pools(conn).get("vg")) == known
+    assert guest_bytes_of(handle, "vdc", Pools(conn).get("vg")) is None
+    assert guest_bytes_of(handle, "vda", Pools(conn).get("files")) is None

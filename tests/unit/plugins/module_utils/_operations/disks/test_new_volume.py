@@ -141,19 +141,28 @@ def test_what_a_machine_that_has_left_may_have_taken_along_stays(host: Host) -> 
 
 
 @pytest.mark.parametrize(
-    ("network", "hint"),
+    ("kind", "network", "hint"),
     [
-        (None, f"Use it as it is with source: {NAME}, or if nobody needs it: virsh vol-delete {NAME} --pool default"),
+        (
+            "dir",
+            None,
+            f"Use it as it is with source: {NAME}, or if nobody needs it: virsh vol-delete {NAME} --pool default",
+        ),
         # It may be what a killed run of another hypervisor has left, which the next one there deletes.
-        (DiskSource(NETWORK, "vms/"), "A machine of another hypervisor may have it. Choose another name, or "),
+        ("rbd", DiskSource(NETWORK, "vms/"), "A machine of another hypervisor may have it. Choose another name, or "),
+        (
+            "logical",
+            None,
+            "If it was left by an interrupted run, it may have what deleted volumes had; use it as it is",
+        ),
     ],
 )
 def test_a_volume_of_nobody_may_be_used_where_no_other_hypervisor_has_it(
-    host: Host, network: DiskSource | None, hint: str
+    host: Host, kind: str, network: DiskSource | None, hint: str
 ) -> None:
     work = Work(host)
     work.make()
-    pool = replace(work.pool, network=network)
+    pool = replace(work.pool, type=kind, network=network)
     with pytest.raises(ConflictError, match=f"has a volume '{NAME}' already") as error:
         free_name(NAME, "web2", pool, work.maker.hypervisor, "disks[0]")
     assert (error.value.hint or "").startswith(hint)

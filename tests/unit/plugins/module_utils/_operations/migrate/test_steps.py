@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError
@@ -64,6 +65,19 @@ def test_what_is_sent_as_it_is_gets_a_raw_volume_of_the_size_of_its_file(conn: t
     assert made(conn).findtext("capacity") == str(MIB + 3)
     assert made(conn).find("target/format").get("type") == "raw"
     assert steps.sent_file(move).size_bytes == MIB + 3
+
+
+@pytest.mark.parametrize(("method", "size"), [(CONTENT, MIB + 3), (MIRROR, 8 * MIB)])
+def test_what_lvm_adds_to_it_has_nothing_of_a_deleted_volume(
+    conn: t.Any, move: DiskMigration, monkeypatch: pytest.MonkeyPatch, method: str, size: int
+) -> None:
+    """A logical volume is a whole number of extents, and its guest reads all of them."""
+    conn.storagePoolCreateXML("<pool type='logical'><name>vg</name><source><name>vg</name></source></pool>", 0)
+    wiped: list[tuple[str, int]] = []
+    monkeypatch.setattr(volumes, "zero_logical", lambda _pool, made, start: wiped.append((made.name(), start)))
+    target = Pools(conn).get("vg")
+    steps.make_volume_for(dataclasses.replace(move, method=method, target_pool=target, format="raw"))
+    assert wiped == [(NAME, size)]
 
 
 def test_what_qemu_mirrors_gets_a_disk_of_the_same_size_and_format(conn: t.Any, move: DiskMigration) -> None:

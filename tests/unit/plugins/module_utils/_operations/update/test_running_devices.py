@@ -292,6 +292,10 @@ def test_a_disk_that_is_defined_alone_grows_before_it_is_plugged_in(
     assert guest.calls == ["attach vdb"]
 
 
+FOREIGN_MACHINE = """<domain type='test'><name>other</name><memory unit='MiB'>64</memory><os><type>hvm</type></os>
+  <devices><disk type='block' device='disk'><source dev='/dev/vg/a-d'/><target dev='vda'/></disk></devices></domain>"""
+
+
 def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +304,7 @@ def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
     host.conn.storagePoolCreateXML(f"<pool type='logical'><name>vg</name>{source}</pool>", 0)
     # The test driver makes no device.
     monkeypatch.setattr(volumes, "zero_logical", lambda *_arguments: None)
+    monkeypatch.setattr(volumes, "_is_thin", lambda _path: False)
     host.make(one("a", {"size": 2, "pool": "vg"}, start=True))
     mib, told = {"vda": 1}, []
 
@@ -310,11 +315,25 @@ def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
     kind = type(host.conn.lookupByName("a"))
     monkeypatch.setattr(kind, "blockInfo", lambda _domain, target, *_flags: [mib[target] << 20, 0, 0])
     monkeypatch.setattr(kind, "blockResize", resize)
+    real, known = volumes.grow_volume, []
+
+    def grow(*arguments: t.Any, guest_bytes: int | None = None, **settings: t.Any) -> bool:
+        known.append((guest_bytes, list(told)))
+        return real(*arguments, guest_bytes=guest_bytes, **settings)
+
+    monkeypatch.setattr(volumes, "grow_volume", grow)
     wanted = one("a", {"size": 2, "pool": "vg"})
     assert host.plan(wanted)[0].actions == ["grow disk d of a to 2 MiB"]
     host.make(wanted)
     assert told == [("vda", 2)]
+    # What is behind that, the machine has not written; it is wiped before the machine is told.
+    assert known == [(1 << 20, [])]
     assert host.plan(wanted)[0].actions == []
+    # Another machine may know of it, and have written there.
+    mib["vda"] = 1
+    host.conn.defineXML(FOREIGN_MACHINE)
+    host.make(wanted)
+    assert known[1:] == [(None, [("vda", 2)])]
     # A driver that cannot tell has nothing unfinished.
     monkeypatch.undo()
     assert host.plan(wanted)[0].actions == []

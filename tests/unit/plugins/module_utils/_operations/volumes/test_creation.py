@@ -15,6 +15,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import fill
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.fill import FilledVolume
+from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import absent, creation, present
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import disk
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volumes.volume_host import VolumeHost
@@ -148,17 +150,53 @@ def test_a_whole_one_is_taken_back_unless_somebody_uses_it(
     assert ("a" in host.purge.files()) == used == ("it is used by machine other" in words)
 
 
-@pytest.mark.parametrize("content_bytes", [0, 3 * MIB])
-def test_what_nothing_fills_has_nothing_of_a_deleted_volume(
-    host: VolumeHost, monkeypatch: pytest.MonkeyPatch, content_bytes: int
+class Killed(BaseException):
+    pass
+
+
+def test_a_logical_volume_is_not_whole_while_it_has_what_a_deleted_one_had(
+    host: VolumeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wiping takes long and no lock is held: nobody is to write to it meanwhile, nor to read it when that is cut
+    off."""
+    folder = host.controller.parent / "vg"
+    folder.mkdir()
+    # The test driver has the volumes of a group below /dev.
+    source = f"<source><name>..{folder}</name></source>"
+    host.purge.conn.storagePoolCreateXML(f"<pool type='logical'><name>vg</name>{source}</pool>", 0)
+    volume = folder / "a"
+    real, heads = fill.zero_logical, []
+
+    def old(pool: t.Any, made: t.Any, start: int) -> None:
+        heads.append(read_upload(volume.read_bytes()[:MARK_BYTES]))
+        with volume.open("r+b") as file:
+            file.seek(MARK_BYTES)
+            file.write(b"secret!!" * 1000)
+        if len(heads) == 1:
+            raise Killed
+        real(pool, made, start)
+
+    monkeypatch.setattr(fill, "zero_logical", old)
+    with monkeypatch.context() as killed, pytest.raises(Killed):
+        # Who is killed takes nothing back.
+        killed.setattr(FilledVolume, "clear", lambda _self: False)
+        host.run(name="a", pool="vg", size=8)
+    answer = host.run(name="a", pool="vg", size=8)
+    assert answer["volumes"][0]["actions"] == [
+        "delete the unfinished volume a of pool vg",
+        "create volume a in pool vg, 8.0M",
+    ]
+    assert None not in heads and len(heads) == 2
+    assert volume.read_bytes() == bytes(8 * MIB)
+    assert host.run(name="a", pool="vg", size=8)["changed"] is False
+
+
+def test_what_a_file_does_not_fill_has_nothing_of_a_deleted_volume(
+    host: VolumeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On LVM: the volumes of this host, which are files, have nothing anyway."""
     wiped: list[tuple[str, int]] = []
-    for module in (creation, fill):
-        monkeypatch.setattr(module, "zero_logical", lambda _pool, made, start: wiped.append((made.name(), start)))
-    given: dict[str, t.Any] = {"name": "a", "size": 8, "format": "raw"}
-    if content_bytes:
-        (host.controller / "file").write_bytes(CONTENT[:content_bytes])
-        given["src"] = "file"
-    host.run(**given)
-    assert wiped == [("a", content_bytes)]
+    monkeypatch.setattr(fill, "zero_logical", lambda _pool, made, start: wiped.append((made.name(), start)))
+    (host.controller / "file").write_bytes(CONTENT[: 3 * MIB])
+    host.run(name="a", size=8, format="raw", src="file")
+    assert wiped == [("a", 3 * MIB)]

@@ -305,7 +305,16 @@ def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
     host.purge.guest("other", disk(host.pool / "a", image_format="raw")).create()
     known = [4 * MIB]
     monkeypatch.setattr(libvirt.virDomain, "blockInfo", lambda *_args: [known[0], 0, 0])
+    real, told = volumes.grow_volume, []
+
+    def grow(*arguments: t.Any, guest_bytes: int | None = None, **settings: t.Any) -> bool:
+        told.append(guest_bytes)
+        return real(*arguments, guest_bytes=guest_bytes, **settings)
+
+    monkeypatch.setattr(volumes, "grow_volume", grow)
     assert host.one(name="a", size=8)["changed"] is True
     assert [(machine, size) for machine, _target, size, _flags in resized] == [("other", 8 * MIB)]
+    # What is behind that is wiped before the machine is told.
+    assert told == known
     known[0] = 8 * MIB
     assert host.one(name="a", size=8)["changed"] is False

@@ -24,13 +24,16 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 
 
 class Stream:
-    """What libvirt sends to a file."""
+    """What libvirt sends to a file, or reads from one."""
 
     def __init__(self) -> None:
         self.file: t.Any = None
 
     def send(self, data: bytes) -> int:
         return int(self.file.write(data))
+
+    def recv(self, length: int) -> bytes:
+        return bytes(self.file.read(length))
 
     def sparseSendAll(self, read: t.Any, section: t.Any, skip: t.Any, opaque: t.Any) -> None:
         while True:
@@ -55,6 +58,11 @@ def upload(volume: t.Any, stream: t.Any, offset: int, _length: int, _flags: int)
     stream.file.seek(offset)
 
 
+def download(volume: t.Any, stream: t.Any, offset: int, _length: int, _flags: int) -> None:
+    stream.file = Path(volume.path()).open("rb")  # noqa: SIM115 - the stream closes it
+    stream.file.seek(offset)
+
+
 def resize(volume: t.Any, size_bytes: int, _flags: int = 0) -> int:
     path = Path(volume.path())
     with path.open("rb") as file:
@@ -67,6 +75,7 @@ def play_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the daemon does with volumes, and the test driver does not."""
     monkeypatch.setattr(libvirt.virConnect, "newStream", lambda _conn, _flags=0: Stream())
     monkeypatch.setattr(libvirt.virStorageVol, "upload", upload)
+    monkeypatch.setattr(libvirt.virStorageVol, "download", download)
     monkeypatch.setattr(libvirt.virStorageVol, "resize", resize)
 
 

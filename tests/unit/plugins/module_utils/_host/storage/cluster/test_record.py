@@ -31,7 +31,14 @@ def test_a_name_in_the_cluster_and_back(name: str) -> None:
     assert snapshot_of(UUID, there) == name
 
 
-@pytest.mark.parametrize("other", ["libvirt-123", "brine", "brine-snapshot.other.before", "before"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        *("libvirt-123", "brine", "brine-snapshot.other.before", "before"),
+        # Somebody's hand: by the name that these come to, they could not be deleted.
+        *(f"brine-snapshot.{UUID}.{name}" for name in ("", "a b%20c", "%40%62", "a%FF")),
+    ],
+)
 def test_what_is_not_this_machines(other: str) -> None:
     assert snapshot_of(UUID, other) is None
 
@@ -46,7 +53,9 @@ def test_what_libvirt_is_told_is_read_as_what_it_is(running: bool, state: str) -
     assert facts.disks == (("vda", None),) and facts.domain is not None
 
 
-@pytest.mark.parametrize("work", [SnapshotWork("s", reverting=True), SnapshotWork("s", frozen=True, paused=True)])
+@pytest.mark.parametrize(
+    "work", [SnapshotWork("s"), SnapshotWork("s", reverting=True), SnapshotWork("s", frozen=True, paused=True)]
+)
 def test_a_note_of_work(work: SnapshotWork) -> None:
     domain = parse_xml("<domain><metadata/></domain>")
     assert read_work(domain) is None

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import ceph, volumes
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import ceph, usage, volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import Error, PretendedCluster, Snapshot
@@ -76,6 +76,24 @@ def test_not_while_anybody_has_one_open(rbd: PretendedCluster) -> None:
     assert "rollback web1-system" not in rbd.calls
 
 
+def test_what_somebody_opens_while_another_one_is_rolled_back_stays(
+    rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first may have taken hours."""
+    snapshots.take(BOTH, OURS, nullcontext())
+    for volume in rbd.there.values():
+        volume.content = "later"
+
+    def note(_image: t.Any, call: str) -> None:
+        if call == "rollback":
+            rbd.there["web1-data"].watchers.append("10.0.0.2:0/123")
+
+    monkeypatch.setattr("ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster.Image._note", note)
+    with pytest.raises(ConflictError, match="web1-data of pool ceph is open on 10.0.0.2:0/123"):
+        snapshots.roll_back(BOTH, OURS)
+    assert [volume.content for volume in rbd.there.values()] == ["new", "later"]
+
+
 def test_not_to_what_is_not_whole(rbd: PretendedCluster) -> None:
     snapshots.take(BOTH[:1], OURS, nullcontext())
     with pytest.raises(NotFoundError, match="volume web1-data of pool ceph has no snapshot"):
@@ -136,3 +154,17 @@ def test_not_one_that_has_clones(deleted: Pool, rbd: PretendedCluster) -> None:
     with pytest.raises(ConflictError, match="vms/copy"):
         volumes.delete_volume(deleted, "web1-data")
     assert all_snapshots(rbd)["web1-data"] == [OURS]
+
+
+def test_if_one_of_several_has_clones_none_of_them_is_deleted(
+    deleted: Pool, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a machine is purged: it would be left without its first disk."""
+    snapshots.take(BOTH, OURS, nullcontext())
+    rbd.there["web1-data"].snapshots[OURS] = Snapshot("old", clones=["copy"])
+    monkeypatch.setattr(usage, "volume_exists", lambda *_volume: True)
+    monkeypatch.setattr(usage, "Usage", lambda *_arguments, **_settings: None)
+    monkeypatch.setattr(usage, "require_unused", lambda *_arguments, **_settings: None)
+    with pytest.raises(ConflictError, match="vms/copy"):
+        usage.delete_unused(None, [(deleted, volume) for _pool, volume in BOTH])
+    assert all_snapshots(rbd) == {"web1-system": [OURS], "web1-data": [OURS]}
