@@ -246,7 +246,7 @@ def _play(cloud: Cloud) -> None:
     cloud.play_well(*words, live=False)
     _is_in(cloud, "/var/lib/libvirt/images", had)
     answer = cloud.play("migrate", "-e", "vm=nobody", "-e", "pool=default", live=False)
-    must(answer.status != 0 and "There is no machine nobody on the hypervisors" in answer.one_line, answer.text)
+    must(answer.status != 0 and "there is no machine 'nobody' on the hypervisors" in answer.one_line, answer.text)
     cloud.play_well("migrate", "-e", json.dumps({"vm": MACHINE, "disks": {"data": {"pool": FAST}}}), live=False)
     must(len(_places(cloud)) == len({FAST, "default"}), f"its disks are in {_places(cloud)}")
 
