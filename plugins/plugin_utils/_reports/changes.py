@@ -32,15 +32,21 @@ _UP = frozenset({"running", "blocked"})
 
 
 def changes_text(
-    made: t.Any, plan: t.Any = None, waited: t.Any = None, removed: t.Any = None, check: bool = False
+    made: t.Any,
+    plan: t.Any = None,
+    waited: t.Any = None,
+    removed: t.Any = None,
+    silent: t.Any = None,
+    check: bool = False,
 ) -> str:
     """A row for each machine that is not as it was, or is to be; the others are counted.
 
     made, waited, removed: registered results of virt_init, virt_wait and virt_purge by the hypervisors' names; one that
-    has no machines, because its task was skipped, says nothing. plan: as brine.virt.place returned it. check: whether
-    these are results of check mode. Raises InputError for what is no such mapping.
+    has no machines, because its task was skipped, says nothing. plan: as brine.virt.place returned it. silent: by
+    hypervisor and name, why a machine does not answer. check: whether these are results of check mode. Raises
+    InputError for what is no such mapping.
     """
-    for what, given in (("input", made), ("plan", plan), ("waited", waited), ("removed", removed)):
+    for what, given in (("input", made), ("plan", plan), ("waited", waited), ("removed", removed), ("silent", silent)):
         if not isinstance(given, Mapping) and (given is not None or what == "input"):
             raise InputError(
                 f"the {what} is not a mapping", hint="Give the registered results, by the hypervisors' names"
@@ -48,7 +54,10 @@ def changes_text(
     late = {(host, one["name"]): one for host, one in _machines(waited or {})}
     machines = [
         *(_removed(host, one) for host, one in _machines(removed or {})),
-        *(_made(host, one, late.get((host, one["name"]))) for host, one in _machines(made)),
+        *(
+            _made(host, one, late.get((host, one["name"])), (silent or {}).get(host, {}).get(one["name"]))
+            for host, one in _machines(made)
+        ),
         *(_left_out(one) for one in (plan or {}).get("refused_machines") or ()),
     ]
     shown = [one for one in machines if one[2] != "unchanged" or one[-1]]
@@ -64,7 +73,7 @@ def _machines(results: Mapping[str, t.Any]) -> Iterator[tuple[str, Result]]:
             yield host, machine
 
 
-def _made(host: str, one: Result, wait: Result | None) -> Row:
+def _made(host: str, one: Result, wait: Result | None, silent: str | None) -> Row:
     result = "created" if one.get("created") else "changed" if one.get("changed") else "unchanged"
     said = _actions(one.get("actions") or []) if result == "changed" else ""
     seconds = one.get("seconds") or 0
@@ -72,6 +81,8 @@ def _made(host: str, one: Result, wait: Result | None) -> Row:
         seconds += wait.get("waited_seconds") or 0
         if not wait.get("ready"):
             result, said = "not reachable", "; ".join(filter(None, [said or result, wait.get("seen")]))
+    if silent is not None:
+        result, said = "not reachable", "; ".join(filter(None, [said or result, silent]))
     if one.get("failed"):
         result, said = "failed", str(one.get("msg"))
     pending, outdated = one.get("pending") or [], one.get("outdated") or []

@@ -205,6 +205,15 @@ def test_the_address_is_the_last_that_was_seen(
         assert row[heading.index("ADDRESS") :].split()[0] == address
 
 
+def test_a_machine_that_does_not_answer_is_not_as_it_is_to_be() -> None:
+    made = {"hv1": {"machines": [{"name": "web1", "seconds": 0.1}, {"name": "web2", "seconds": 0.1}]}}
+    lines = FILTERS["changes"](made, silent={"hv1": {"web1": "Permission denied"}}).splitlines()
+    assert lines[1].split() == ["web1", "hv1", "not", "reachable", "-", "0.1", "unchanged;", "Permission", "denied"]
+    assert lines[2:] == ["1 other machine is as it is to be."]
+    with pytest.raises(AnsibleFilterError, match="the silent is not a mapping"):
+        FILTERS["changes"](made, silent=["web1"])
+
+
 def test_what_is_not_known_is_left_out() -> None:
     assert FILTERS["query"]({"hyper6": [STOPPED]}) == (
         "old\n  CPU: 1\n  Memory: 1048576\n  State: shutoff\n  Disk - sda:\n"

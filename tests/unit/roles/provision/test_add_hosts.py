@@ -183,18 +183,24 @@ def test_a_machine_is_pinged_as_its_variables_say(tmp_path: Path, level: str) ->
     assert (tmp_path / "used").read_text().endswith("AnsiballZ_ping.py\n")
 
 
-def test_check_mode_does_not_wait_for_one_that_does_not_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("check", [(), ("--check",)])
+def test_one_that_does_not_answer_is_named_in_the_report(tmp_path: Path, check: tuple[str, ...]) -> None:
+    """Though no other one is pinged, after which Ansible would end. Check mode does not wait for it."""
     ssh = tmp_path / "ssh"
-    ssh.write_text("#!/bin/sh\necho ssh: connect to host: Connection refused >&2\nexit 255\n")
+    ssh.write_text("#!/bin/sh\necho ansible@127.0.0.1: Permission denied '(publickey)'. >&2\nexit 255\n")
     ssh.chmod(0o700)
     inventory = one_cloud()
     away = {"ansible_connection": "ssh", "ansible_ssh_executable": str(ssh)}
     inventory["virt_machines"]["hosts"]["web1_hv1"].update(away)
     begun = time.monotonic()
-    output = ansible(tmp_path, inventory, yaml.safe_load(PLAYBOOK.read_text())[2:], "--check")
-    assert "web1_hv1                   : ok=0    changed=0    unreachable=0    failed=1 " in output, output
-    assert "Connection refused" in output
+    plays = yaml.safe_load(PLAYBOOK.read_text())[2:]
+    output = ansible(tmp_path, inventory, plays, *check, "-e", "virt_provision_timeout=3")
     assert time.monotonic() - begun < 100
+    machine = "web1_hv1                   : ok=0    changed=0    unreachable=0    failed=0    skipped=0    rescued=1 "
+    assert machine in output
+    report = output[output.index("PLAY [Report what became of the machines]") :]
+    assert "web1 does not answer Ansible: " in report and "Permission denied (publickey)" in report
+    assert "hv1                        : ok=2    changed=0    unreachable=0    failed=1 " in report
 
 
 def test_a_machine_of_which_no_python_is_named_is_pinged_without_a_warning(
