@@ -104,7 +104,7 @@ def _bring(cloud: Cloud, state: str, words: str, actions: str | None) -> None:
 
 
 def _running(cloud: Cloud) -> None:
-    _bring(cloud, "running", "running", r"created +\S+  -")
+    _bring(cloud, "running", "running", r"created +\S+ +\S+  -")
 
 
 def _wait_until_up(cloud: Cloud, name: str = ONE) -> None:

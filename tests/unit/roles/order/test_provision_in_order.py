@@ -68,11 +68,11 @@ def test_machines_of_several_hypervisors_start_in_their_order(tmp_path: Path) ->
     output = run(tmp_path, VMS)
     assert started(output) == [["db2"], ["1"], ["web1"], ["1"], ["app2"]], output
     table = {name: re.sub(r" \d+\.\d ", " - ", row) for name, row in rows(output).items()}
-    assert table["up1"] == "hv1 changed - set the title of up1"
-    assert table["db2"] == "hv2 changed - start db2"
-    assert table["app2"] == "hv2 changed - start app2"
+    assert table["up1"] == "hv1 changed - - set the title of up1"
+    assert table["db2"] == "hv2 changed - - start db2"
+    assert table["app2"] == "hv2 changed - - start app2"
     # All else is done before. The driver has forgotten it, so that it is done twice here.
-    assert table["web1"] == "hv1 changed - set the title of web1; set the title of web1; start web1"
+    assert table["web1"] == "hv1 changed - - set the title of web1; set the title of web1; start web1"
 
 
 @pytest.mark.parametrize(
