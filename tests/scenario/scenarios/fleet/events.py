@@ -14,6 +14,7 @@ from ...cloud import FLEET, Cloud, must
 from ...driving.consoles import type_line, wait_until_up
 from ...needs import TINY
 from ...runner import ScenarioRun
+from ...trouble import daemon_stopped
 
 NEEDS = ("alone", "hypervisors", "tiny")
 HOST = FLEET[0]
@@ -151,11 +152,8 @@ def _powered_off(cloud: Cloud) -> None:
 def _silent(cloud: Cloud) -> None:
     with Rulebook(cloud, "silent_hypervisor") as rulebook:
         _wait_until_listening(cloud)
-        try:
-            cloud.on(HOST, "systemctl stop libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd")
+        with daemon_stopped(cloud, HOST):
             rulebook.wait_for(f"{HOST} is silent: ")
-        finally:
-            cloud.on(HOST, "systemctl start libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd")
         rulebook.wait_for(rf"{HOST} answers again, after [0-9.]+ s")
 
 
@@ -163,11 +161,8 @@ def _missed(cloud: Cloud) -> None:
     before = _run_number(cloud)
     with Rulebook(cloud, "restart_crashed", "--verbose") as rulebook:
         _wait_until_listening(cloud)
-        try:
-            cloud.on(HOST, "systemctl stop libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd")
+        with daemon_stopped(cloud, HOST):
             _kill(cloud)
-        finally:
-            cloud.on(HOST, "systemctl start libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd")
         _wait_for_run(cloud, after=before)
         rulebook.wait_for("PLAY RECAP")
 

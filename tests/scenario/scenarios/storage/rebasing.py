@@ -78,7 +78,9 @@ def _base(cloud: Cloud) -> str:
 def _sum(cloud: Cloud) -> str:
     """What the disk reads as; the machine is off."""
     raw = "/var/tmp/based.raw"
-    return cloud.on(HOST, f"qemu-img convert -f qcow2 -O raw {DISK} {raw} && md5sum < {raw}; rm -f {raw}").split()[0]
+    read = f"qemu-img convert -f qcow2 -O raw {DISK} {raw} && md5sum < {raw}"
+    # What keeps it from being read is no content.
+    return cloud.on(HOST, f"trap 'rm -f {raw}' EXIT; {read}").split()[0]
 
 
 def _boots(cloud: Cloud) -> None:
@@ -119,7 +121,8 @@ def _kill(cloud: Cloud) -> None:
         _store_newer(cloud)
         part = f"{DISK.replace(MACHINE, '.' + MACHINE, 1)}.rebase-*"
         began = f"for i in $(seq 600); do ls {part} && break; sleep 0.02; done"
-        kill = f"process=$(pgrep -f '[A]nsiballZ_virt_rebase'); sleep {delay}; kill -9 $process; pkill -9 qemu-img"
+        # Who has finished before is not killed, and neither is what the scenario reads the disk with then.
+        kill = f"process=$(pgrep -f '[A]nsiballZ_virt_rebase'); sleep {delay}; kill -9 $process && pkill -9 qemu-img"
         cloud.on(HOST, f"({began}; {kill}) >/dev/null 2>&1 & :")
         with cloud.modules_in_files():
             module(cloud, HOST, "virt_rebase", name=[MACHINE])
