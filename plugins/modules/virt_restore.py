@@ -225,9 +225,9 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     """Do it, and say what it came to."""
     params = module.params
+    options = read_restore_options(params)
     require_root("virt_restore", params["uri"])
     require_local(params["uri"], "to restore to")
-    options = read_restore_options(params)
     require_destination(options.source, "src")
     path = None if module.check_mode else params[PROGRESS_FILE]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:

@@ -21,3 +21,11 @@ def test_why_the_hypervisor_refuses_is_the_only_error(tmp_path: Path, node_uri: 
     status, output = run_last_play(tmp_path, "restore", node_uri, *words, hosts=("hv1", "hv2"))
     assert (status, "is another host. Run this on the hypervisor to restore to" in output) == (2, True), output
     assert output.count("[ERROR]") == 1, output
+    assert "Nothing was restored." in output, output
+
+
+def test_the_reason_is_in_the_words_of_the_command_line(tmp_path: Path, node_uri: str) -> None:
+    """The module's options have other names than the playbook's."""
+    words = ("vm=.web1", f"src={tmp_path}", "on=hv1", "--check")
+    status, output = run_last_play(tmp_path, "restore", node_uri, *words, hosts=("hv1", "hv2"))
+    assert (status, "vm: '.web1' is not the name of a machine. Nothing was restored." in output) == (2, True), output

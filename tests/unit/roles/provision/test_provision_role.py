@@ -235,3 +235,12 @@ def test_a_thing_of_the_wrong_shape_is_one_sentence_with_its_place(
     output = provision(tmp_path, hosts, {"virt_vms": [machine], **variables}, "--check")
     assert sentence in output
     assert "argument_spec" not in output
+
+
+def test_a_list_by_another_name_is_not_only_missing(tmp_path: Path) -> None:
+    (tmp_path / "node.xml").write_text(NODE, encoding="utf-8")
+    output = provision(
+        tmp_path, {"hv1": {"uri": f"test://{tmp_path}/node.xml"}}, {"virt_vm": [{"name": "web1"}]}, "--check"
+    )
+    assert "No machine is named. Give a list in virt_vms" in output
+    assert "virt_vm: unknown variable. Did you mean virt_vms?" in output
