@@ -60,7 +60,9 @@ def read_restore_options(params: dict[str, t.Any]) -> RestoreOptions:
             if params[option]:
                 raise InputError("a single disk is restored into a volume, and no machine is made", where=option)
     if params["replace"] and name != machine:
-        raise InputError("a machine is replaced only by a backup of its own", where="replace", hint="Leave out name")
+        raise InputError(
+            "a machine is replaced only by a backup of its own", where="replace", hint="Leave out the new name"
+        )
     return RestoreOptions(
         source=params["src"].rstrip("/") or "/",
         machine=machine,
