@@ -107,6 +107,19 @@ def test_a_second_run_changes_nothing(host: Path, words: dict[str, t.Any]) -> No
     assert MANAGER.change(wanted(existing=True, **words)).files == ()
 
 
+def test_a_second_run_is_not_misled_by_commands_of_the_uplink(host: Path) -> None:
+    words: dict[str, t.Any] = {**VLANS, "mtu": 9000}
+    (host / "interfaces.d/cards").write_text(
+        "iface eth0 inet static\n  address 192.0.2.10/24\n  pre-up logger up\n"
+        "iface eth0 inet6 auto\n  pre-up logger up6\n"
+    )
+    put(MANAGER.make(wanted(**words)))
+    assert MANAGER.change(wanted(existing=True, **words)).files == ()
+    (fresh,) = MANAGER.make(wanted(**{**words, "mtu": 1400})).files
+    (changed,) = MANAGER.change(wanted(existing=True, **{**words, "mtu": 1400})).files
+    assert changed.text == fresh.text
+
+
 @pytest.mark.parametrize("before", [{}, {"mtu": 1400}, {"vlan_filtering": True, "vlans": [7], "stp": True}])
 @pytest.mark.parametrize("words", [{"mtu": 9000}, {"stp": True}, *VLAN_SPECS.values()])
 def test_settings_change_in_the_kernel_and_in_the_file(
