@@ -34,7 +34,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.managers.manag
     check_routes_are_known,
     delete_link,
 )
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import STP_DELAY_SECONDS
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import STP_DELAY_SECONDS, vlan_word
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
 
 MAIN = "/etc/network/interfaces"
@@ -141,9 +141,10 @@ def _file_name(bridge: str) -> str:
     return f"brine-{bridge}"
 
 
-def _body(text: str) -> list[str]:
-    """The stanzas of the bridge without the commands that make it."""
-    return [line for line in text.splitlines() if not line.startswith(("#", "    pre-up ", "    post-down "))]
+def _body(text: str, bridge: str) -> list[str]:
+    """The stanzas of the bridge without the commands that make it, as far as these say nothing of addresses."""
+    made = ("#", "    pre-up ", "    post-down ")
+    return [line for line in text.splitlines() if line == _deaf(bridge) or not line.startswith(made)]
 
 
 def _with_settings(before: str, wanted: WantedBridge) -> str:
@@ -157,23 +158,38 @@ def _with_settings(before: str, wanted: WantedBridge) -> str:
     for number, line in enumerate(lines):
         if line.startswith(settings):
             lines[number] = settings + _settings(line.removeprefix(settings), wanted)
-    for device in (wanted.uplink.port if wanted.uplink else "", name):
-        if spec.mtu is not None and device:
-            command = f"    pre-up ip link set dev {device} mtu "
-            lines = [line for line in lines if not line.startswith(command)]
-            _insert(lines, name, f"{command}{spec.mtu}")
+    made = f"    pre-up ip link set dev {name} "
+    port = f"    pre-up ip link set dev {wanted.uplink.port} " if wanted.uplink else ""
+    if spec.mtu is not None:
+        old = tuple(f"{device}mtu " for device in (port, made) if device)
+        of_bridge = (f"{made}address ", f"{made}addrgenmode ", _deaf(name))
+        new = [f"{command}{spec.mtu}" for command in old]
+        lines = _replaced(lines, old, new, after=of_bridge, before=port and f"{port}addrgenmode ")
     if spec.vlan_filtering is not None and wanted.uplink is not None:
         command = f"    pre-up bridge vlan add dev {wanted.uplink.port} vid "
-        lines = [line for line in lines if not line.startswith(command)]
-        for first, last in spec.vlans or ():
-            _insert(lines, name, f"{command}{first}" + (f"-{last}" if last != first else ""))
+        vlans = [f"{command}{vlan_word(*vlans)}" for vlans in spec.vlans or ()]
+        lines = _replaced(lines, (command,), vlans, after=(f"{port}master ",))
     return "\n".join(lines) + "\n"
 
 
-def _insert(lines: list[str], bridge: str, line: str) -> None:
-    """After the last command that makes the bridge."""
-    last = max(number for number, known in enumerate(lines) if known.startswith("    pre-up "))
-    lines.insert(last + 1, line)
+def _deaf(bridge: str) -> str:
+    """The command of a bridge that hears no routers, where none of its stanzas says so."""
+    return f"    pre-up sysctl -q -w net.ipv6.conf.{bridge}.accept_ra=0"
+
+
+def _replaced(
+    lines: list[str], old: tuple[str, ...], new: list[str], *, after: tuple[str, ...], before: str = ""
+) -> list[str]:
+    """The lines with the new commands for those that begin as the old ones, where a new bridge would have them.
+
+    after, before: how those begin that are next to them; before counts where it is there.
+    """
+    kept = [line for line in lines if not line.startswith(old)]
+    found = [number for number, line in enumerate(kept) if before and line.startswith(before)][:1]
+    for words in (after, ("    pre-up ",)):
+        found = found or [number + 1 for number, line in enumerate(kept) if line.startswith(words)]
+    place = found[-1]
+    return [*kept[:place], *new, *kept[place:]]
 
 
 def _settings(words: str, wanted: WantedBridge) -> str:
@@ -194,7 +210,7 @@ def _check_same_addresses(wanted: WantedBridge, before: str, path: str) -> None:
     spec = wanted.spec
     text = bridge_file(spec, uplink=wanted.uplink, mac=wanted.mac, source=(), origin="")
     begin = f"auto {spec.name}"
-    if _body(text[text.index(begin) :]) != _body(before[before.find(begin) :]):
+    if _body(text[text.index(begin) :], spec.name) != _body(before[before.find(begin) :], spec.name):
         raise UnsupportedError(
             f"ifupdown cannot change the addresses of {spec.name} without taking it from the machines on it",
             hint=f"Stop them, change {path}, and run: ifdown {spec.name}; ifup {spec.name}",

@@ -139,8 +139,8 @@ def _making(spec: BridgeSpec, uplink: Uplink | None, mac: str, *, silent: bool) 
     """The commands that make the bridge and what is below it, and those that take it away again."""
     name = spec.name
     settings = [f"stp_state {int(bool(spec.stp))}", f"forward_delay {STP_DELAY_SECONDS * 100 if spec.stp else 0}"]
-    if spec.vlan_filtering:
-        settings += ["vlan_filtering 1"] + ([f"vlan_default_pvid {spec.pvid}"] if spec.pvid else [])
+    settings += [] if spec.vlan_filtering is None else [f"vlan_filtering {int(spec.vlan_filtering)}"]
+    settings += [f"vlan_default_pvid {spec.pvid}"] if spec.pvid else []
     before = [
         f"ip link show dev {name} >/dev/null 2>&1 || ip link add name {name} type bridge",
         f"ip link set dev {name} type bridge {' '.join(settings)}",

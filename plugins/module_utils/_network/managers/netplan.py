@@ -104,7 +104,7 @@ class NetplanManager:
         path = self._file_of(bridge) or ""
         text = read_text_to_change(path) or ""
         document = _load(path, text)
-        after = with_spec(document, wanted.spec, wanted.uplink)
+        after = with_spec(document, wanted.spec, wanted.uplink, renderer=_renderer())
         apply, restore = kernel_commands(wanted)
         files = [file for file in _vlan_files(wanted) if file.text != file.before]
         if after != document:

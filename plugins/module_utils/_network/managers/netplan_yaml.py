@@ -87,14 +87,12 @@ def with_bridge(
     bridge["macaddress"] = mac
     bridge["parameters"] = {"stp": False, "forward-delay": 0}
     network.setdefault("bridges", {})[spec.name] = bridge
-    changed = with_spec(changed, spec, uplink)
-    bridge = changed["network"]["bridges"][spec.name]
-    if renderer == "NetworkManager" and bridge.get("dhcp4"):
-        bridge["networkmanager"] = {"passthrough": dict(_PATIENT)}
+    changed = with_spec(changed, spec, uplink, renderer=renderer)
+    _be_patient(changed["network"]["bridges"][spec.name], renderer)
     return changed
 
 
-def with_spec(document: Yaml, spec: BridgeSpec, uplink: Uplink | None) -> Yaml:
+def with_spec(document: Yaml, spec: BridgeSpec, uplink: Uplink | None, *, renderer: str = "networkd") -> Yaml:
     """A file that has our bridge, with what the spec names of it, and all else as it is."""
     changed = copy.deepcopy(document)
     network = changed["network"]
@@ -111,7 +109,15 @@ def with_spec(document: Yaml, spec: BridgeSpec, uplink: Uplink | None) -> Yaml:
         for key in _ADDRESSING & set(bridge):
             del bridge[key]
         bridge.update(_addressing(spec))
+        _be_patient(bridge, renderer)
     return changed
+
+
+def _be_patient(bridge: Yaml, renderer: str) -> None:
+    """Have NetworkManager wait for a DHCP server, unless the bridge says how long."""
+    if renderer == "NetworkManager" and bridge.get("dhcp4"):
+        own = bridge.get("networkmanager") or {}
+        bridge["networkmanager"] = {**own, "passthrough": {**_PATIENT, **(own.get("passthrough") or {})}}
 
 
 def _addressing(spec: BridgeSpec) -> Yaml:

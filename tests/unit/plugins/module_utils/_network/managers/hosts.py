@@ -69,5 +69,26 @@ SPECS: dict[str, dict[str, t.Any]] = {
     "alone with an address": {"uplink": False, "addresses": ["203.0.113.1/24"]},
     "bond": {"uplink": {"bond": ["eth1", "eth0"], "mode": "active-backup"}},
     "vlan": {"uplink": {"vlan": 10, "link": "eth0"}, "dhcp4": True},
+    "static vlan": {
+        "uplink": {"vlan": 10, "link": "eth0"},
+        "addresses": ["198.51.100.7/24", "2001:db8::7/64"],
+        "gateway": "2001:db8::1",
+        "mtu": 1400,
+    },
+    "alone with an mtu": {"uplink": False, "mtu": 1400},
 }
 VLANS: dict[str, t.Any] = {"vlan_filtering": True, "vlans": [20, "30-39"], "pvid": 5}
+# The same, of bridges that filter VLANs, or are told not to.
+VLAN_SPECS: dict[str, dict[str, t.Any]] = {
+    "vlans": VLANS,
+    "vlans and settings": {**VLANS, "mtu": 9000, "stp": True},
+    "vlans on a bond with ipv6": {
+        **VLANS,
+        "uplink": {"bond": ["eth1", "eth0"], "mode": "802.3ad"},
+        "addresses": ["2001:db8::7/64"],
+        "gateway": "2001:db8::1",
+        "accept_ra": False,
+        "mtu": 9000,
+    },
+    "no vlans": {"vlan_filtering": False},
+}

@@ -12,7 +12,12 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import ifupdown
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, delete_link
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import VLANS, wanted
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
+    SPECS,
+    VLAN_SPECS,
+    VLANS,
+    wanted,
+)
 
 MANAGER = ifupdown.IfupdownManager()
 
@@ -93,30 +98,50 @@ def test_an_address_that_nothing_would_bring_back_is_not_lost(host: Path) -> Non
             MANAGER.make(wanted(static=("192.0.2.10/24", "192.0.2.99/24", "2001:db8::9/64"), **words))
 
 
-def test_a_second_run_changes_nothing(host: Path) -> None:
-    words: dict[str, t.Any] = {"addresses": ["192.0.2.10/24"], "stp": False}
+@pytest.mark.parametrize("words", [*SPECS.values(), *VLAN_SPECS.values()], ids=[*SPECS, *VLAN_SPECS])
+def test_a_second_run_changes_nothing(host: Path, words: dict[str, t.Any]) -> None:
     put(MANAGER.make(wanted(**words)))
     assert MANAGER.made("br0")
     assert MANAGER.change(wanted(existing=True)) == Parts()
-    assert MANAGER.change(wanted(existing=True, **words)) == Parts()
+    # The host's bridge has none of the settings; the file has all of them.
+    assert MANAGER.change(wanted(existing=True, **words)).files == ()
 
 
-def test_settings_change_in_the_kernel_and_in_the_file(host: Path) -> None:
-    path = put(MANAGER.make(wanted()))
-    before = path.read_text()
-    words: dict[str, t.Any] = {**VLANS, "mtu": 9000, "stp": True}
+def test_a_second_run_is_not_misled_by_commands_of_the_uplink(host: Path) -> None:
+    words: dict[str, t.Any] = {**VLANS, "mtu": 9000}
+    (host / "interfaces.d/cards").write_text(
+        "iface eth0 inet static\n  address 192.0.2.10/24\n  pre-up logger up\n"
+        "iface eth0 inet6 auto\n  pre-up logger up6\n"
+    )
+    put(MANAGER.make(wanted(**words)))
+    assert MANAGER.change(wanted(existing=True, **words)).files == ()
+    (fresh,) = MANAGER.make(wanted(**{**words, "mtu": 1400})).files
+    (changed,) = MANAGER.change(wanted(existing=True, **{**words, "mtu": 1400})).files
+    assert changed.text == fresh.text
+
+
+@pytest.mark.parametrize("before", [{}, {"mtu": 1400}, {"vlan_filtering": True, "vlans": [7], "stp": True}])
+@pytest.mark.parametrize("words", [{"mtu": 9000}, {"stp": True}, *VLAN_SPECS.values()])
+def test_settings_change_in_the_kernel_and_in_the_file(
+    host: Path, before: dict[str, t.Any], words: dict[str, t.Any]
+) -> None:
+    words = {key: value for key, value in words.items() if key in (*VLANS, "mtu", "stp")}
+    path = put(MANAGER.make(wanted(**before)))
     parts = MANAGER.change(wanted(existing=True, **words))
     assert not any("ifdown" in command for command in (*parts.apply, *parts.restore))
-    assert "ip link set dev br0 mtu 9000" in spoken(parts.apply)
-    (file,) = parts.files
-    assert file.trial is None
-    put(parts)
+    assert ("ip link set dev br0 mtu 9000" in spoken(parts.apply)) is ("mtu" in words)
+    (file,) = parts.files or (None,)
+    if file is not None:
+        assert file.trial is None
+        put(parts)
+    changed = path.read_text()
     # As a new bridge with these words would have it.
-    (host / "interfaces.d/brine-br0").rename(host / "changed")
-    (fresh,) = MANAGER.make(wanted(**words)).files
-    changed = (host / "changed").read_text()
-    assert sorted(changed.splitlines()) == sorted(str(fresh.text).splitlines())
-    assert changed != before
+    path.unlink()
+    both = {**before, **words}
+    if not both.get("vlan_filtering"):
+        both.pop("vlans", None)
+    (fresh,) = MANAGER.make(wanted(**both)).files
+    assert changed == str(fresh.text)
 
 
 def test_other_addresses_would_take_the_bridge_from_its_machines(host: Path) -> None:
@@ -125,3 +150,13 @@ def test_other_addresses_would_take_the_bridge_from_its_machines(host: Path) -> 
         UnsupportedError, match="cannot change the addresses of br0 without taking it from the machines"
     ):
         MANAGER.change(wanted(existing=True, addresses=["192.0.2.11/24"]))
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, False), (False, None)])
+def test_router_advertisements_are_of_the_addresses(host: Path, before: bool | None, after: bool | None) -> None:
+    """What makes a bridge deaf to them is a command of its own, where it has no stanza of IPv6."""
+    made, asked = ({"dhcp4": True} | ({} if word is None else {"accept_ra": word}) for word in (before, after))
+    put(MANAGER.make(wanted(**made)))
+    with pytest.raises(UnsupportedError, match="cannot change the addresses of br0"):
+        MANAGER.change(wanted(existing=True, **asked))
+    assert MANAGER.change(wanted(existing=True, **made)) == Parts()

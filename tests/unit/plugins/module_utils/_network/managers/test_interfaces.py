@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.managers.inter
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
     MAC,
     SPECS,
+    VLAN_SPECS,
     VLANS,
     wanted,
 )
@@ -77,7 +78,7 @@ def test_stanzas_are_read() -> None:
     assert sources("source a/*\nsource-directory b\n") == [(False, "a/*"), (True, "b")]
 
 
-@pytest.mark.parametrize("words", [*SPECS.values(), VLANS], ids=[*SPECS, "vlans"])
+@pytest.mark.parametrize("words", [*SPECS.values(), *VLAN_SPECS.values()], ids=[*SPECS, *VLAN_SPECS])
 def test_ifupdown_would_bring_up_the_bridge_and_not_the_uplinks_own_stanza(
     judge: Judge, tmp_path: Path, words: dict[str, t.Any]
 ) -> None:

@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.spec import Br
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
     MAC,
     SPECS,
+    VLAN_SPECS,
     VLANS,
     wanted,
 )
@@ -60,7 +61,7 @@ def values(text: str, group: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("source", [STATIC, None], ids=["profile", "without one"])
-@pytest.mark.parametrize("words", [*SPECS.values(), VLANS], ids=[*SPECS, "vlans"])
+@pytest.mark.parametrize("words", [*SPECS.values(), *VLAN_SPECS.values()], ids=[*SPECS, *VLAN_SPECS])
 def test_networkmanager_reads_our_profiles_as_they_are_meant(
     judge: Judge, words: dict[str, t.Any], source: str | None
 ) -> None:
@@ -72,7 +73,11 @@ def test_networkmanager_reads_our_profiles_as_they_are_meant(
             for key, value in section.entries:
                 if key not in ("id", "gateway", "address1"):
                     # It leaves out what is so anyway.
-                    assert read.get(key, {"stp": "true"}.get(key)) == value, (profile.name, section.name, key)
+                    assert read.get(key, {"stp": "true", "vlan-filtering": "false"}.get(key)) == value, (
+                        profile.name,
+                        section.name,
+                        key,
+                    )
             said = dict(section.entries)
             if "gateway" in said:
                 # It writes the gateway beside the first address.
@@ -203,7 +208,7 @@ def test_a_change_keeps_what_nobody_names() -> None:
     assert changed.startswith(text.split("\n", 1)[0])
 
 
-@pytest.mark.parametrize("words", [*SPECS.values(), VLANS], ids=[*SPECS, "vlans"])
+@pytest.mark.parametrize("words", [*SPECS.values(), *VLAN_SPECS.values()], ids=[*SPECS, *VLAN_SPECS])
 def test_a_second_run_changes_nothing(words: dict[str, t.Any]) -> None:
     profiles, spec = make(words), wanted(**words).spec
     assert changed_profile(profiles.bridge.text, spec, port=False) == profiles.bridge.text

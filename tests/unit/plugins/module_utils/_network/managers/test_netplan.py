@@ -13,7 +13,12 @@ import yaml
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import netplan
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, delete_link
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import SPECS, VLANS, wanted
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
+    SPECS,
+    VLAN_SPECS,
+    VLANS,
+    wanted,
+)
 
 Accepts = t.Callable[[Path, t.Mapping[str, str]], None]
 MANAGER = netplan.NetplanManager()
@@ -84,6 +89,22 @@ def test_a_silent_dhcp_server_ends_no_bridge_of_networkmanager(
     profile = tmp_path / "root/run/NetworkManager/system-connections/netplan-br0.nmconnection"
     if renderer == "NetworkManager":
         assert {"autoconnect-retries=0", "dhcp-timeout=2147483647"} <= set(profile.read_text().splitlines())
+
+
+@pytest.mark.parametrize("renderer", ["networkd", "NetworkManager"])
+def test_nor_one_that_asks_for_its_addresses_from_now_on(host: Path, renderer: str) -> None:
+    (host / "etc/01-all.yaml").write_text(f"network: {{version: 2, renderer: {renderer}}}\n")
+    put(MANAGER.make(wanted()))
+    assert "dhcp-timeout" not in (host / "etc/50-x.yaml").read_text()
+    put(MANAGER.change(wanted(existing=True, dhcp4=True)))
+    assert ("dhcp-timeout" in (host / "etc/50-x.yaml").read_text()) is (renderer == "NetworkManager")
+    assert MANAGER.change(wanted(existing=True, dhcp4=True)) == Parts()
+
+
+@pytest.mark.parametrize("words", [*SPECS.values(), *VLAN_SPECS.values()], ids=[*SPECS, *VLAN_SPECS])
+def test_a_second_run_leaves_all_files(host: Path, words: dict[str, t.Any]) -> None:
+    put(MANAGER.make(wanted(**words)))
+    assert MANAGER.change(wanted(existing=True, **words)).files == ()
 
 
 def test_a_renderer_that_another_file_names_counts_for_vlans(host: Path) -> None:

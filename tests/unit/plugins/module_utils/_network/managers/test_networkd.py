@@ -13,7 +13,11 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import networkd
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_text import NetworkdSource
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import wanted
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
+    SPECS,
+    VLAN_SPECS,
+    wanted,
+)
 
 FILE = NetworkdSource((("/etc/systemd/network/eth0.network", "[Match]\nName=eth0\n"),))
 
@@ -91,3 +95,18 @@ def test_a_file_of_somebody_else_that_has_gone_is_an_error(monkeypatch: pytest.M
     monkeypatch.setattr(networkd, "run", lambda *words: json.dumps(status) if "--json=short" in words else "")
     with pytest.raises(HostError, match=r"10-gone\.network, which systemd-networkd uses, cannot be read"):
         networkd.observe_networkd("eth0")
+
+
+@pytest.mark.parametrize("words", [*SPECS.values(), *VLAN_SPECS.values()], ids=[*SPECS, *VLAN_SPECS])
+def test_a_second_run_leaves_all_files(
+    words: dict[str, t.Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(networkd, "LASTING", str(tmp_path))
+    monkeypatch.setattr(networkd, "FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr(networkd, "observe_networkd", lambda _link: networkd.Networkd(FILE, (), None, None))
+    manager = networkd.NetworkdManager()
+    for file in manager.make(wanted(**words)).files:
+        Path(file.lasting).parent.mkdir(exist_ok=True)
+        Path(file.lasting).write_text(str(file.text), encoding="utf-8")
+    assert manager.made("br0")
+    assert manager.change(wanted(existing=True, **words)).files == ()

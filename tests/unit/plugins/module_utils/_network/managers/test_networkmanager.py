@@ -18,7 +18,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import networkmanager
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.keyfile import profile_uuid
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, delete_link
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import SPECS, VLANS, wanted
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
+    SPECS,
+    VLAN_SPECS,
+    VLANS,
+    wanted,
+)
 
 OLD = "11111111-2222-4333-8444-555555555555"
 PROFILE = f"[connection]\nid=eth0\nuuid={OLD}\ntype=ethernet\n\n[ipv4]\naddress1=192.0.2.10/24\nmethod=manual\n"
@@ -156,3 +161,9 @@ def test_ports_that_a_bridge_lost_come_back(host: Path) -> None:
     (bond, above), *members = [command[4:6] for command in again if "master" in command[2]]
     assert above == "br0"
     assert members == [("eth0", bond), ("eth1", bond)]
+
+
+@pytest.mark.parametrize("words", [*SPECS.values(), *VLAN_SPECS.values()], ids=[*SPECS, *VLAN_SPECS])
+def test_a_second_run_leaves_all_files(host: Path, words: dict[str, t.Any]) -> None:
+    put(MANAGER.make(wanted(**words)))
+    assert MANAGER.change(wanted(existing=True, **words)).files == ()

@@ -88,6 +88,11 @@ SWITCH = {
     ],
 }
 MACVTAP = {"mode": "bridge", "device": ["eth1", "eth2"]}
+ROUTED: dict[str, t.Any] = {
+    "mode": "route",
+    "addresses": ["192.0.2.1/24", "2001:db8::1/64"],
+    "dhcp": {"ranges": [{"start": "2001:db8::10", "end": "2001:db8::1f"}]},
+}
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +107,10 @@ def made(options: dict[str, t.Any], text: str = "<network><name>lab</name></netw
     return xml
 
 
-@pytest.mark.parametrize("options", [NAT, SWITCH, MACVTAP, {"mode": "isolated"}])
+@pytest.mark.parametrize(
+    "options",
+    [NAT, SWITCH, MACVTAP, ROUTED, {**ROUTED, "mode": "open"}, {**ROUTED, "mode": "isolated"}, {"mode": "isolated"}],
+)
 def test_what_is_written_is_read_back_by_us_and_by_libvirt(conn: t.Any, options: dict[str, t.Any]) -> None:
     xml = made(options)
     clean = check_options(options, "")
