@@ -419,3 +419,22 @@ def test_of_a_replaced_machine_a_disk_that_is_not_in_the_backup_stays(machine: B
     notes = list_domains(machine.conn)["web2"].notes
     assert notes is not None
     assert note in notes.volumes
+
+
+def test_of_a_replaced_machine_a_disk_that_something_uses_stays(machine: BackupHost, tmp_path: Path) -> None:
+    bring_back(machine, name="web2")
+    (made,) = machine.back_up("web2")
+    assert made.error is None
+    (before,) = machine.host.files("web2")
+    overlay = tmp_path / "overlay.qcow2"
+    below = ["-b", str(machine.image.parent / before), "-F", "qcow2"]
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *below, str(overlay)], check=True)
+    machine.define_other(str(overlay))
+    result = bring_back(machine, machine="web2", replace=True)
+    (remark,) = result.remarks
+    assert f"the volume {before} of before stays: volume {before} of pool default is kept: it is used by" in remark
+    assert "machine other" in remark
+    assert before in machine.conn.storagePoolLookupByName("default").listVolumes()
+    notes = list_domains(machine.conn)["web2"].notes
+    assert notes is not None
+    assert before in [note.name for note in notes.volumes]
