@@ -139,15 +139,15 @@ def _play(cloud: Cloud) -> None:
     answer = cloud.play_well(*words, "-e", "state=verified", live=False)
     must(f"{len(before) + 1} verified" in answer.text and answer.recap("changed") == 0, answer.text)
     name = f"{MACHINE}-played"
-    words = ("restore", "-e", f"vm={MACHINE}", "-e", f"src={PLACE}", "-e", f"on={HOST}")
-    cloud.play_well(*words, "-e", f"new_name={name}", live=False)
+    restore = ("restore", "-e", f"vm={MACHINE}", "-e", f"src={PLACE}", "-e", f"on={HOST}")
+    cloud.play_well(*restore, "-e", f"new_name={name}", live=False)
     must(name in cloud.on(HOST, "virsh list --all --name").split(), "it is not there")
     cloud.play_well("purge", "-e", f"vm={name}")
-    cloud.play_well(*words, "-e", "disk=data", "-e", f"volume={name}", live=False)
+    cloud.play_well(*restore, "-e", "disk=data", "-e", f"volume={name}", live=False)
     volume = cloud.on(HOST, f"virsh vol-list default | awk '$1 ~ /^{name}/ {{print $1}}'").split()
     must(len(volume) == 1, f"there are {volume}")
     cloud.on(HOST, f"virsh vol-delete {volume[0]} default")
-    answer = cloud.play(*words, "-e", "replace=true", live=False)
+    answer = cloud.play(*restore, "-e", "replace=true", live=False)
     must(answer.status != 0 and f"{MACHINE} is running" in answer.one_line, answer.text)
 
 
