@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
     one_of_these,
 )
+from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, measure_qcow2, run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
@@ -86,14 +87,19 @@ def machine_source(
     """Where an image of a machine comes from. Raises VirtError for a machine of which none can be made now.
 
     name: of the disk, None for the one that the machine boots from. keep_identity: host name, host keys, machine-id and
-    the like stay in it. on_progress: is told how far a device has been read.
+    the like stay in it. on_progress: is told how far a device has been read, and the image written.
     """
     disk = find_disk(conn, machine, name)
+    size_bytes = measure_qcow2(disk.path, disk.format)
+
+    def write(path: str) -> None:
+        _write(conn, disk, name, path, deadline, size_bytes, on_progress, keep_identity=keep_identity)
+
     return ImageSource(
         origins=(disk.origin(keep_identity=keep_identity, on_progress=on_progress),),
-        write=lambda path: _write(conn, disk, name, path, deadline, keep_identity=keep_identity),
+        write=write,
         words=f"machine {machine}" if name is None else f"disk {name} of machine {machine}",
-        size_bytes=measure_qcow2(disk.path, disk.format),
+        size_bytes=size_bytes,
         check=None if disk.is_copied_whole(keep_identity=keep_identity) else require_virt_sysprep,
     )
 
@@ -185,18 +191,40 @@ def _source(domain: Domain, disk: etree._Element, pools: Pools) -> tuple[DiskSou
 
 
 def _write(
-    conn: VirConnect, disk: OfflineDisk, name: str | None, path: str, deadline: Deadline, *, keep_identity: bool
+    conn: VirConnect,
+    disk: OfflineDisk,
+    name: str | None,
+    path: str,
+    deadline: Deadline,
+    size_bytes: int,
+    on_progress: ProgressCallback,
+    *,
+    keep_identity: bool,
 ) -> None:
-    """Write the image to an empty file. Whoever starts the machine meanwhile is refused by QEMU's own lock."""
+    """Write the image to an empty file. Whoever starts the machine meanwhile is refused by QEMU's own lock.
+
+    size_bytes: what it takes at most.
+    """
+
+    def copied() -> None:
+        on_progress("copy", allocated_bytes(path), size_bytes)
+
     with machine_lock(disk.machine, wait_seconds=deadline.left):
         _require_same(conn, disk, name, "before")
-        answer = run_qemu_img("convert", disk.format, "-O", QCOW2, disk.path, path, timeout_seconds=deadline.left)
+        words = ["-O", QCOW2, disk.path, path]
+        answer = run_qemu_img("convert", disk.format, *words, timeout_seconds=deadline.left, watch=copied)
         if answer.status != 0:
             raise HostError(f"qemu-img could not copy disk {disk.path} of machine {disk.machine}: {answer.complaint}")
         _require_same(conn, disk, name, "while")
     if not disk.is_copied_whole(keep_identity=keep_identity):
         emulated = GuestCapabilities(conn).emulated
-        remove_identity(path, QCOW2, f"machine {disk.machine}", emulated=emulated, timeout_seconds=deadline.left)
+        whose, there = f"machine {disk.machine}", allocated_bytes(path)
+
+        def prepared() -> None:
+            # How far it is, virt-sysprep does not say: that it is at work on so much.
+            on_progress("virt-sysprep", there, None)
+
+        remove_identity(path, QCOW2, whose, emulated=emulated, timeout_seconds=deadline.left, watch=prepared)
 
 
 def _require_same(conn: VirConnect, disk: OfflineDisk, name: str | None, when: str) -> None:

@@ -9,6 +9,7 @@ https://libguestfs.org/virt-sysprep.1.html
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import program_errors, run_program
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
@@ -27,12 +28,20 @@ def require_virt_sysprep() -> None:
         raise UnsupportedError(_MISSING, hint=_HINT)
 
 
-def remove_identity(path: str, image_format: str, what: str, *, emulated: bool, timeout_seconds: float) -> None:
+def remove_identity(
+    path: str,
+    image_format: str,
+    what: str,
+    *,
+    emulated: bool,
+    timeout_seconds: float,
+    watch: Callable[[], None] | None = None,
+) -> None:
     """Take host name, SSH host keys, machine-id, logs, leases and the like out of the file system on a disk.
 
     path: of a file that nobody uses. image_format: ``qcow2`` or ``raw``. what: whose disk it is a copy of, in words.
-    emulated: as for seed_disk. Raises UnsupportedError when the hypervisor or the disk lacks something, HostError with
-    virt-sysprep's own complaint.
+    emulated: as for seed_disk. watch: as in run_program. Raises UnsupportedError when the hypervisor or the disk lacks
+    something, HostError with virt-sysprep's own complaint.
     """
     command = [_PROGRAM, "--quiet", f"--format={image_format}", "-a", path, *_OPTIONS]
     with program_errors(
@@ -40,6 +49,7 @@ def remove_identity(path: str, image_format: str, what: str, *, emulated: bool, 
         _HINT,
         f"virt-sysprep did not finish the copy of {what} within {timeout_seconds:.0f} s",
     ):
-        answer = run_program(command, timeout_seconds=timeout_seconds, environment=appliance_environment(emulated))
+        environment = appliance_environment(emulated)
+        answer = run_program(command, timeout_seconds=timeout_seconds, environment=environment, watch=watch)
     if answer.status != 0:
         raise failure(path, image_format, answer.complaint, program="virt-sysprep", doing=f"prepare the disk of {what}")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     NotFoundError,
     UnsupportedError,
+    VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import sizes_since, snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
@@ -20,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.images imp
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import problem_of
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain, list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL, list_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     DISK,
@@ -27,6 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     INCREMENTAL,
     Manifest,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.disks import (
@@ -153,13 +157,13 @@ def _choose_parent(
     own = [manifest for manifest in backups.newest_first() if manifest.uuid == uuid]
     if not own:
         return None, f"those in {backups.path} are of another machine of this name", {}
-    reason = f"no checkpoint was made with {own[0].id}"
+    reason = _why_none_was_made(own[0])
     first = True
     for manifest in own:
         if not manifest.checkpoint:
             continue
         changed = sizes_since(domain.handle, manifest.checkpoint)
-        why = _why_not_on(manifest, disks, changed, backups, options)
+        why = _why_not_on(domain, manifest, disks, changed, backups, options)
         if why is None and changed is not None:
             return manifest, "", changed
         # The reason is that of the newest one that could have been it.
@@ -168,7 +172,34 @@ def _choose_parent(
     return None, reason, {}
 
 
+def _why_none_was_made(manifest: Manifest) -> str:
+    """Why there is no checkpoint of this backup: what _why_no_checkpoint said when it was made."""
+    if not manifest.running:
+        return f"the machine was off when {manifest.id} was made, so nothing was noting what it changes from then on"
+    for disk in manifest.disks:
+        if disk.role == DISK and disk.format != QCOW2:
+            return (
+                f"disk {disk.target} was {disk.format} when {manifest.id} was made, and libvirt remembers changes in "
+                "qcow2 images only"
+            )
+    return (
+        f"the machine had a snapshot when {manifest.id} was made, and libvirt does not remember what going back to one "
+        "changes"
+    )
+
+
+def _why_elsewhere(domain: Domain, disk: BackupDisk, manifest: Manifest) -> str:
+    """Why a disk is another volume than in a backup."""
+    # These are no more than words: a snapshot that cannot be read fails no backup.
+    with contextlib.suppress(VirtError):
+        for facts in (snapshot.facts for snapshot in list_snapshots(domain.handle)):
+            if facts.kind == EXTERNAL and (disk.target, disk.path) in facts.disks:
+                return f"the file of disk {disk.target} has changed since {manifest.id}, by the snapshot {facts.name}"
+    return f"disk {disk.target} is on another volume than in {manifest.id}"
+
+
 def _why_not_on(
+    domain: Domain,
     manifest: Manifest,
     disks: t.Sequence[BackupDisk],
     changed: dict[str, int | None] | None,
@@ -184,7 +215,7 @@ def _why_not_on(
             return f"disk {target} was added since {manifest.id}"
         if (then[target].pool, then[target].volume) != (disk.pool, disk.volume):
             # Such as two disks that have changed places: each has a bitmap of this name, with what changed on it.
-            return f"disk {target} is on another volume than in {manifest.id}"
+            return _why_elsewhere(domain, disk, manifest)
         if then[target].size_bytes != disk.size_bytes:
             return f"disk {target} has another size than in {manifest.id}"
         if changed.get(target) is None:

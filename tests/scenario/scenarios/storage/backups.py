@@ -20,6 +20,8 @@ PLACE, SMALL = "/srv/scenario-backup", "/srv/scenario-small"
 # What is mounted at SMALL while it can vanish.
 BEHIND = "/srv/scenario-behind"
 WRITES = 5
+# Seconds after a backup has begun.
+KILLS = (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 1.8, 2.5)
 # What the disk held at each backup, by the backup's id.
 _sums: dict[str, str] = {}
 
@@ -30,6 +32,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("a full backup, and incremental ones between which it writes", lambda: _write(cloud), vital=True)
         scenario.step("each of them holds what the disk held then", lambda: _compare(cloud))
         scenario.step("killed at any time, a backup leaves the ones before it", lambda: _kill(cloud))
+        scenario.step("the playbooks make, verify and restore them", lambda: _play(cloud))
         scenario.step("a full directory leaves the ones before it", lambda: _fill(cloud))
         scenario.step("what libvirt has forgotten makes the next one a full one", lambda: _forget(cloud))
         scenario.step("old ones go, and what others are built on stays", lambda: _keep(cloud))
@@ -102,20 +105,50 @@ def _verify(cloud: Cloud) -> list[str]:
 
 def _kill(cloud: Cloud) -> None:
     before = _verify(cloud)
+    left = f"ls -d {PLACE}/{MACHINE}/.unfinished-* | tail -n 1"
+    # What the run before it has left is still there when a run begins.
     script = (
-        f"for i in $(seq 600); do ls -d {PLACE}/{MACHINE}/.unfinished-* && break; sleep 0.02; done; sleep {{}}; "
-        "kill -9 $(pgrep -f '[A]nsiballZ_virt_backup'); sleep 0.2"
+        f'old=$({left}); for i in $(seq 3000); do new=$({left}); if test -n "$new" -a "$new" != "$old"; then'
+        " process=$(pgrep -f '[A]nsiballZ_virt_backup'); sleep {}; kill -9 $process; break; fi; sleep 0.02; done"
     )
-    for delay in (0, 0.1, 0.3):
+    killed = 0
+    for delay in KILLS:
         cloud.on(HOST, f"({script.format(delay)}) >/dev/null 2>&1 & :")
         with cloud.modules_in_files():
-            module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, kind="full")
+            answer, _result = module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, kind="full")
+        killed += answer.status != 0
         must(cloud.on(HOST, f"virsh domstate {MACHINE}").strip() == "running", "the machine does not run")
-        must(set(before) <= set(_verify(cloud)), "a backup is damaged")
+        must(set(before) <= set(_verify(cloud)), f"killed after {delay} s, a backup is damaged")
+    # The others had ended before, on a host that is fast.
+    must(killed >= 3, f"only {killed} runs were killed at work")
     made = _back_up(cloud)
-    left = cloud.on(HOST, f"ls -A {PLACE}/{MACHINE}")
-    must("unfinished" not in left, left)
+    there = cloud.on(HOST, f"ls -A {PLACE}/{MACHINE}")
+    must("unfinished" not in there, there)
     must(made["id"] in _verify(cloud), "the new one is damaged")
+
+
+def _play(cloud: Cloud) -> None:
+    """As the page has it."""
+    before = _ids(cloud)
+    words = ("backup", "-e", f"vm={MACHINE}", "-e", f"dest={PLACE}")
+    answer = cloud.play_well(*words, "--check", live=False)
+    must("would be backed up" in answer.text and _ids(cloud) == before, answer.text)
+    answer = cloud.play_well(*words, live=False)
+    made = sorted(set(_ids(cloud)) - set(before))
+    must(len(made) == 1 and made[0] in answer.text, answer.text)
+    answer = cloud.play_well(*words, "-e", "state=verified", live=False)
+    must(f"{len(before) + 1} verified" in answer.text and answer.recap("changed") == 0, answer.text)
+    name = f"{MACHINE}-played"
+    restore = ("restore", "-e", f"vm={MACHINE}", "-e", f"src={PLACE}", "-e", f"on={HOST}")
+    cloud.play_well(*restore, "-e", f"new_name={name}", live=False)
+    must(name in cloud.on(HOST, "virsh list --all --name").split(), "it is not there")
+    cloud.play_well("purge", "-e", f"vm={name}")
+    cloud.play_well(*restore, "-e", "disk=data", "-e", f"volume={name}", live=False)
+    volume = cloud.on(HOST, f"virsh vol-list default | awk '$1 ~ /^{name}/ {{print $1}}'").split()
+    must(len(volume) == 1, f"there are {volume}")
+    cloud.on(HOST, f"virsh vol-delete {volume[0]} default")
+    answer = cloud.play(*restore, "-e", "replace=true", live=False)
+    must(answer.status != 0 and f"{MACHINE} is running" in answer.one_line, answer.text)
 
 
 def _fill(cloud: Cloud) -> None:

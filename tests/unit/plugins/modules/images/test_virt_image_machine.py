@@ -121,6 +121,22 @@ def test_one_file_without_a_backing_file_and_nothing_when_nobody_has_written(mac
     assert sorted(later["diff"]["after"]["volumes"]) == sorted([made["image"]["volume"], later["image"]["volume"]])
 
 
+def test_how_far_the_copy_is_and_what_takes_the_identity_out(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large disk, each takes minutes."""
+    told: list[tuple[str, bool]] = []
+    monkeypatch.setattr(images.ProgressMeter, "at", lambda _m, phase, _done, total: told.append((phase, bool(total))))
+    program = tmp_path / "bin" / "virt-sysprep"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    made = machine.task(keep_identity=False)
+    assert made["changed"], made
+    assert list(dict.fromkeys(told)) == [("copy", True), ("virt-sysprep", False), ("checksum", True)]
+
+
 def test_a_device_does_not_tell_when_it_was_written_to(machine: Machine, node: t.Any, tmp_path: Path) -> None:
     """QEMU writes to a node of its own in libvirt's mount namespace, and another hypervisor to one of its own: neither
     times nor sizes of the hypervisor's /dev say that a logical volume has changed. What is on it does."""

@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import checkpoints
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot, Snapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest, checkpoint_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup import plan
@@ -68,7 +69,6 @@ def test_why_it_is_full(machine: BackupHost) -> None:
     assert choose(machine) == (None, "there is no earlier one")
     assert choose(machine, made, full=True)[1] == "it was requested"
     assert "of another machine of this name" in choose(machine, replace(made, uuid=UUID[::-1]))[1]
-    assert choose(machine, replace(made, checkpoint=""))[1] == f"no checkpoint was made with {made.id}"
     assert "has lost the checkpoint" in choose(machine, replace(made, checkpoint="brine-backup-gone"))[1]
     assert "does not know what has changed on disk vda" in choose(machine, made, changed=None)[1]
     assert "is number 1 of those" in choose(machine, made, full_every=1)[1]
@@ -78,6 +78,37 @@ def test_why_it_is_full(machine: BackupHost) -> None:
     other = replace(disk, target="vdb")
     assert "disk vdb was removed" in choose(machine, replace(made, disks=(disk, other)))[1]
     assert "disk vda was added" in choose(machine, replace(made, disks=(other,)))[1]
+
+
+def test_why_nothing_was_remembered(machine: BackupHost) -> None:
+    """In the words of who knows that the machine was off, or had a snapshot, and has never seen a checkpoint."""
+    made = replace(tracked(machine), checkpoint="")
+    off = f"the machine was off when {made.id} was made, so nothing was noting what it changes from then on"
+    assert choose(machine, replace(made, running=False)) == (None, off)
+    had = f"the machine had a snapshot when {made.id} was made, and libvirt does not remember what going back to one"
+    assert choose(machine, replace(made, running=True)) == (None, f"{had} changes")
+    (disk,) = made.disks
+    raw = f"disk vda was raw when {made.id} was made, and libvirt remembers changes in qcow2 images only"
+    assert choose(machine, replace(made, running=True, disks=(replace(disk, format="raw"),))) == (None, raw)
+
+
+def test_the_snapshot_that_has_moved_a_disk_to_another_file_is_named(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine writes to the snapshot's file, which is no volume that the backup has seen."""
+    made = tracked(machine)
+    (disk,) = made.disks
+    earlier = replace(made, disks=(replace(disk, volume="web1-system.before"),))
+
+    def snapshot(name: str, kind: str, path: str) -> KnownSnapshot:
+        return KnownSnapshot(None, Snapshot(name, 1, "running", kind, False, None, "", True, (("vda", path),)), False)
+
+    there = [snapshot("inside", "internal", str(machine.image)), snapshot("update", "external", "/elsewhere")]
+    monkeypatch.setattr(plan, "list_snapshots", lambda _handle: there)
+    assert choose(machine, earlier) == (None, f"disk vda is on another volume than in {made.id}")
+    there.append(snapshot("later", "external", str(machine.image)))
+    words = f"the file of disk vda has changed since {made.id}, by the snapshot later"
+    assert choose(machine, earlier) == (None, words)
 
 
 def test_a_chain_grows_no_longer_than_qemu_can_read(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -520,3 +520,15 @@ def test_what_is_merged_needs_no_full_one_any_more(running: BackupHost) -> None:
     assert kinds == ["full", *["incremental"] * 8]
     assert len(ids(running)) <= 3
     require_whole(running.destination)
+
+
+def test_each_part_of_the_work_is_told(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the lines that are shown while it takes long."""
+    told: list[str] = []
+    monkeypatch.setattr(ProgressMeter, "at", lambda _meter, phase, _done, _total: told.append(phase))
+    add_chain(machine)
+    machine.made(keep=KEEP, merge_above=1)
+    assert list(dict.fromkeys(told)) == ["disks", "checksums", "verify", f"merge {SECOND}"]
+    told.clear()
+    (result,) = verify_all(["web1"], machine.options, threading.Event(), ProgressFile(None))
+    assert (result.error, set(told)) == (None, {"verify"})

@@ -31,6 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge impo
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY, VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore import machine as restore_machine
@@ -419,3 +420,30 @@ def test_of_a_replaced_machine_a_disk_that_is_not_in_the_backup_stays(machine: B
     notes = list_domains(machine.conn)["web2"].notes
     assert notes is not None
     assert note in notes.volumes
+
+
+def test_of_a_replaced_machine_a_disk_that_something_uses_stays(machine: BackupHost, tmp_path: Path) -> None:
+    bring_back(machine, name="web2")
+    (made,) = machine.back_up("web2")
+    assert made.error is None
+    (before,) = machine.host.files("web2")
+    overlay = tmp_path / "overlay.qcow2"
+    below = ["-b", str(machine.image.parent / before), "-F", "qcow2"]
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *below, str(overlay)], check=True)
+    machine.define_other(str(overlay))
+    result = bring_back(machine, machine="web2", replace=True)
+    (remark,) = result.remarks
+    assert f"the volume {before} of before stays: volume {before} of pool default is kept: it is used by" in remark
+    assert "machine other" in remark
+    assert before in machine.conn.storagePoolLookupByName("default").listVolumes()
+    notes = list_domains(machine.conn)["web2"].notes
+    assert notes is not None
+    assert before in [note.name for note in notes.volumes]
+
+
+def test_each_part_of_the_work_is_told(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the lines that are shown while it takes long."""
+    told: list[str] = []
+    monkeypatch.setattr(ProgressMeter, "at", lambda _meter, phase, _done, _total: told.append(phase))
+    bring_back(machine, name="web2")
+    assert list(dict.fromkeys(told)) == ["checksums", "disk vda", "comparing disk vda"]
