@@ -43,8 +43,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.used_sources
 # https://libvirt.org/storage.html
 _POOLS_WITHOUT_OVERLAYS = ("disk", "iscsi", "iscsi-direct", "mpath", "rbd", "scsi", "sheepdog", "zfs")
 # Pools whose volumes are the files of one directory, which can be listed without libvirt.
-_DIRECTORY = "dir"
-_POOLS_OF_FILES = (_DIRECTORY, "fs", "netfs", "vstorage")
+_POOLS_OF_FILES = ("dir", "fs", "netfs", "vstorage")
 _REFRESH_WAIT_SECONDS = 15
 
 VolumeName = tuple[str, str]
@@ -227,11 +226,8 @@ class _Collector:
         kind = root.get("type")
         if kind in _POOLS_WITHOUT_OVERLAYS:
             return
-        place = root.findtext("target/path", "")
         if not handle.isActive():
-            with self._answering(name, place):
-                if kind != _DIRECTORY or not self._lists_files(name, place):
-                    self._users.note_unknown(f"storage pool {name} is not active")
+            self._users.note_unknown(f"storage pool {name} is not active")
             return
         listed_here = self._local and kind in _POOLS_OF_FILES
         if not listed_here:
@@ -241,31 +237,17 @@ class _Collector:
             except VirtError as exc:
                 self._users.note_unknown(exc.what)
                 return
-        with self._answering(name, place):
+        place = root.findtext("target/path", "")
+        try:
             # First: libvirt looks into each file that it is asked for, and would wait as well.
             if listed_here:
                 self._list_directory(name, place)
             self._look_at_volumes(handle, name, place, listed_here)
             if listed_here:
                 self._list_directory(name, place)
-
-    @contextlib.contextmanager
-    def _answering(self, pool: str, place: str) -> t.Iterator[None]:
-        """Where a pool's directory does not answer, its users are unknown, and it is not asked again."""
-        try:
-            yield
         except TimeoutError as exc:
             self.watch.silence(place)
-            self._users.note_unknown(f"storage pool {pool} does not answer: {place}: {exc.strerror}")
-
-    def _lists_files(self, pool: str, place: str) -> bool:
-        """Note the files in a directory without libvirt; whether there are any. One without may be where something else
-        is mounted at other times."""
-        if not self._local or not place:
-            return False
-        self._list_directory(pool, place)
-        found = [path for volume, path in self._paths.items() if volume[0] == pool]
-        return any(self.watch.call(path, os.path.isfile, path) for path in found)
+            self._users.note_unknown(f"storage pool {name} does not answer: {place}: {exc.strerror}")
 
     def _look_at_volumes(self, handle: t.Any, name: str, place: str, listed_here: bool) -> None:
         ask = self.watch.call if listed_here else _at_once

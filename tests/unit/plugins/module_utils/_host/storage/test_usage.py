@@ -347,36 +347,6 @@ def test_a_guest_cannot_keep_all_volumes_by_what_it_writes_into_its_raw_disk(hos
     assert host.use() == VolumeUse()
 
 
-def test_a_directory_pool_that_is_not_active_is_read_where_its_files_are(host: Host) -> None:
-    """Such as one without autostart after the host was rebooted: it would keep all volumes of the host."""
-    asleep = host.add_pool("asleep", active=False)
-    host.add_volume("other.qcow2", pool="asleep", known=False)
-    assert host.use() == VolumeUse()
-    host.add_volume("over.qcow2", "-b", str(host.path), "-F", "qcow2", pool="asleep", known=False)
-    assert host.use().users == ("volume asleep/over.qcow2",)
-    assert Usage(host.conn).of_files([str(host.path)]).users == ("volume asleep/over.qcow2",)
-    for name in ("other.qcow2", "over.qcow2"):
-        (asleep / name).unlink()
-    # As a place where nothing is mounted now.
-    (asleep / "images").mkdir()
-    assert host.use().unknown == ("storage pool asleep is not active",)
-    (asleep / "images").rmdir()
-    asleep.rmdir()
-    assert host.use().unknown == ("storage pool asleep is not active",)
-
-
-def test_what_a_pool_that_is_not_active_holds_elsewhere_is_not_known(host: Host) -> None:
-    """Its files may be on a file system that is mounted when the pool is started."""
-    asleep = host.directory / "share"
-    asleep.mkdir()
-    (asleep / "file").touch()
-    source = "<source><host name='nas'/><dir path='/share'/></source>"
-    host.conn.storagePoolDefineXML(
-        f"<pool type='netfs'><name>asleep</name>{source}<target><path>{asleep}</path></target></pool>", 0
-    )
-    assert host.use().unknown == ("storage pool asleep is not active",)
-
-
 def test_what_cannot_be_looked_into_keeps_it_unless_it_was_made_a_moment_ago(host: Host) -> None:
     host.add_pool("asleep", active=False)
     assert host.use().state == UNKNOWN
