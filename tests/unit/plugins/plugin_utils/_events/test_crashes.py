@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 
 from ansible_collections.brine.virt.plugins.plugin_utils._events import crashes
@@ -21,7 +23,7 @@ def test_only_crashes_count_each_machine_and_hypervisor_by_itself() -> None:
     assert counter.counted(crash(reason="crashed"), 2.0)["crashes"] == 3
     assert counter.counted(crash("b"), 2.0)["crashes"] == 1
     assert counter.counted(crash(hypervisor="hv2"), 2.0)["crashes"] == 1
-    none = ({"reason": "shutdown"}, {"change": "started"}, {"arriving": True})
+    none: list[dict[str, t.Any]] = [{"reason": "shutdown"}, {"change": "started"}, {"arriving": True}]
     for event in (*({**crash(), **more} for more in none), {"type": "reboot"}):
         assert counter.counted(event, 3.0) == event
 
