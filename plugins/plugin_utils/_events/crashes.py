@@ -18,7 +18,7 @@ _MOST_MACHINES = 10000
 
 
 class CrashCounter:
-    """Counts the crashes of each machine on each hypervisor: the end of a failed move is one on the target only."""
+    """Counts the crashes of each machine on each hypervisor; the end of a move that has failed is none."""
 
     def __init__(self) -> None:
         self._times: dict[tuple[str, str], deque[float]] = {}
@@ -29,7 +29,8 @@ class CrashCounter:
 
         now: seconds on a clock that only goes forward.
         """
-        if event.get("change") != "stopped" or event.get("reason") not in ("failed", "crashed"):
+        crashed = event.get("change") == "stopped" and event.get("reason") in ("failed", "crashed")
+        if not crashed or event.get("arriving"):
             return event
         now = time.monotonic() if now is None else now
         key = str(event.get("uuid")), str(event.get("hypervisor"))

@@ -73,6 +73,8 @@ class HypervisorEvents:
         # By UUID; those of `_stale` may be others now.
         self._tags: dict[str, tuple[list[str], bool]] = {}
         self._stale: set[str] = set()
+        # Those that a move has brought here, of which libvirt has told nothing since: they do not run yet.
+        self._arriving: set[str] = set()
         self._silent_since: float | None = None
         self._buffer: EventBuffer[_Told] | None = None
 
@@ -136,6 +138,7 @@ class HypervisorEvents:
     def _greet(self, conn: VirConnect) -> None:
         """Say that the hypervisor answers, and what happened while it did not."""
         self._stale.update(self._tags)
+        self._arriving.clear()
         missed, found = self._look(conn)
         silence = {} if self._silent_since is None else {"silent_seconds": round(time.time() - self._silent_since, 1)}
         self._silent_since = None
@@ -165,7 +168,9 @@ class HypervisorEvents:
         if event.get("change") == "defined":
             self._stale.add(event["uuid"])
         labels = self._labels(conn, event["uuid"])
+        move_failed = False
         if event["type"] == "lifecycle":
+            move_failed = self._ends_a_move(event)
             if labels is None:
                 # Rules for machines of ours would pass over it. Not noted, it is found as missed when it answers again.
                 return
@@ -174,7 +179,23 @@ class HypervisorEvents:
                 return
             if event["change"] == "started":
                 self._set_thresholds(conn, [event["uuid"]])
-        self._hand_on({**event, **(labels or _NO_LABELS)}, told.at)
+        more: Event = {"arriving": True} if move_failed else {}
+        self._hand_on({**event, **more, **(labels or _NO_LABELS)}, told.at)
+        if move_failed:
+            head = {"type": "migration", "machine": event["machine"], "uuid": event["uuid"]}
+            self._hand_on({**head, "change": "failed", **(labels or _NO_LABELS)}, told.at)
+
+    def _ends_a_move(self, event: Event) -> bool:
+        """Whether this lifecycle event is the end of a machine that was still arriving: the move has failed.
+
+        libvirt (9.0) says it here as it says that a QEMU has died, and has no event for it at the source.
+        """
+        uuid, change, reason = event["uuid"], event["change"], event["reason"]
+        arriving = uuid in self._arriving
+        self._arriving.discard(uuid)
+        if (change, reason) == ("started", "migrated"):
+            self._arriving.add(uuid)
+        return arriving and (change, reason) == ("stopped", "failed")
 
     def _tell_missed(self, conn: VirConnect, events: list[Event]) -> None:
         for event in events:

@@ -3,7 +3,8 @@
 
 * A documented command means what it seems to mean: of `-e reason="new disks"` the shell leaves `reason=new disks`, and
   Ansible keeps `new` of that; `-e 'reason="new disks"'` is right. And the playbooks that it names are there.
-* The files and folders that CONTRIBUTING.md and the pages in docs/docsite/rst name are there.
+* The files and folders that CONTRIBUTING.md and the pages in docs/docsite/rst name are there, and the house in
+  CONTRIBUTING.md has all wings.
 * A link from a page to a file of the collection, relative or by its address on GitHub, finds it, and the heading in it.
 * The page `reference` names every playbook, role and module.
 * The README is short: what the collection is, how to see it and use it, and where to read on.
@@ -65,7 +66,10 @@ def check_commands() -> Iterator[str]:
 
 
 def check_named_paths() -> Iterator[str]:
-    """Yield each file or folder that a page for those who work on the collection names, and that is not there."""
+    """Yield each file or folder that a page for those who work on the collection names, and that is not there.
+
+    And each wing that CONTRIBUTING.md does not show.
+    """
     for page in (Path("CONTRIBUTING.md"), *sorted(GUIDE.glob("*.rst"))):
         text = page.read_text(encoding="utf-8")
         for name in sorted({match[0].rstrip(".") for match in NAMED_PATH.finditer(text)}):
@@ -74,6 +78,11 @@ def check_named_paths() -> Iterator[str]:
         for wing in PICTURED_WING.findall(text):
             if not list(Path("plugins").glob(f"*/{wing}")):
                 yield f"{page}: there is no {wing} in plugins/module_utils or plugins/plugin_utils"
+    house = Path("CONTRIBUTING.md")
+    pictured = PICTURED_WING.findall(house.read_text(encoding="utf-8"))
+    for folder in sorted(Path("plugins").glob("*_utils/_[!_]*/")):
+        if folder.is_dir() and f"{folder.name}/" not in pictured:
+            yield f"{house}: {folder.name}/ of {folder.parent} is not in the house"
 
 
 def anchors(page: Path) -> set[str]:

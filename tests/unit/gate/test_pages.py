@@ -24,10 +24,12 @@ GUIDE = "docs/docsite/rst"
 # A tree in which nothing is broken.
 GOOD = {
     "README.md": "# A title\n\n[role](roles/one/README.md#what-happens), [here](#a-title), [far](https://example.org/x)\n",
-    "CONTRIBUTING.md": "see `roles/one`\n",
+    "CONTRIBUTING.md": "see `roles/one`\n\n```\n  _base/   1\n  _one/    one\n```\n",
     "roles/one/README.md": "# one\n\n## What happens\n\n[back](../../README.md)\n",
     "playbooks/list.yml": "---\n",
     "plugins/modules/virt_info.py": "",
+    "plugins/module_utils/_base/errors.py": "",
+    "plugins/plugin_utils/_one/one.py": "",
     f"{GUIDE}/reference.rst": (
         "``list`` :ansplugin:`brine.virt.one#role` :ansplugin:`brine.virt.virt_info#module`\n"
         f"`x <{ADDRESS}/README.md>`__\n"
@@ -44,6 +46,8 @@ GOOD = {
         (check_links, f"{GUIDE}/page.rst", f"`a <{ADDRESS}/roles/one/README.md#gone>`__", "there is no such heading"),
         (check_links, f"{GUIDE}/page.rst", f"`a <{ADDRESS}/roles/two>`__", "a link leads to roles/two"),
         (check_named_paths, f"{GUIDE}/page.rst", "see ``roles/two``", "there is no roles/two"),
+        (check_named_paths, "CONTRIBUTING.md", "  _base/   1\n  _two/    two", "there is no _two/ in plugins"),
+        (check_named_paths, "CONTRIBUTING.md", "  _base/   1", "_one/ of plugins/plugin_utils is not in the house"),
         (check_commands, f"{GUIDE}/page.rst", "   $ ansible-playbook brine.virt.lost", "there is no playbook"),
         (check_commands, f"{GUIDE}/page.rst", "by ``ansible-playbook brine.virt.lost``", "there is no playbook"),
         (check_commands, "README.md", '$ ansible-playbook brine.virt.list -e reason="a b"', "quote it once more"),

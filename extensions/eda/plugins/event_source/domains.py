@@ -67,14 +67,16 @@ notes:
   - C(lifecycle) has C(change), one of defined, undefined, started, suspended, resumed, stopped, shutdown, pmsuspended
     and crashed; C(reason) in libvirt's words; and C(missed). A QEMU that has died is stopped with the reason failed, a
     guest that has panicked with the reason crashed; both have C(crashes), how often this machine has done so on this
-    hypervisor in the last ten minutes.
+    hypervisor in the last ten minutes. On the target of a move that has failed, a machine is stopped with the reason
+    failed as well; that is no crash, and has C(arriving=true) in place of C(crashes).
   - Texts such as a machine's name are what somebody on a hypervisor has written. A blank is put after each brace that
     opens, after each backslash, and after a C(#) that could begin C(#jinja2:), as a playbook would take these for a
     template.
   - C(io_error) has C(device), C(path), C(action), one of pause, report and none, and C(reason), where enospc means that
     no space is left. C(watchdog) has C(action).
-  - C(block_job) has C(device), C(job) and C(change). C(migration) has C(change), either iteration with C(iteration), or
-    completed or failed with C(seconds), C(downtime_ms) and C(bytes).
+  - C(block_job) has C(device), C(job) and C(change). C(migration) has C(change), one of iteration, with C(iteration);
+    completed, with C(seconds), C(downtime_ms) and C(bytes); and failed. The last is told of the target, the others of
+    the source.
   - C(disk_threshold) has C(device), C(path), C(threshold_bytes) and C(excess_bytes). C(agent) has C(change), connected
     or disconnected, and C(reason).
   - C(hypervisor) has C(change), one of connected, with C(machines) and after a silence C(silent_seconds); silent, with
@@ -92,7 +94,7 @@ EXAMPLES = r"""
         types: [lifecycle]
   rules:
     - name: A machine whose QEMU has died is started again
-      condition: event.change == "stopped" and event.reason == "failed" and event.managed
+      condition: event.change == "stopped" and event.reason == "failed" and event.managed and event.crashes <= 5
       action:
         run_playbook:
           name: brine.virt.power

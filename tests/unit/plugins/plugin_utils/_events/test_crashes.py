@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 
 from ansible_collections.brine.virt.plugins.plugin_utils._events import crashes
@@ -20,9 +22,9 @@ def test_only_crashes_count_each_machine_and_hypervisor_by_itself() -> None:
     assert [counter.counted(crash(), now)["crashes"] for now in (1.0, 1.5)] == [1, 2]
     assert counter.counted(crash(reason="crashed"), 2.0)["crashes"] == 3
     assert counter.counted(crash("b"), 2.0)["crashes"] == 1
-    # The target of a failed move.
     assert counter.counted(crash(hypervisor="hv2"), 2.0)["crashes"] == 1
-    for event in ({**crash(), "reason": "shutdown"}, {**crash(), "change": "started"}, {"type": "reboot"}):
+    none: list[dict[str, t.Any]] = [{"reason": "shutdown"}, {"change": "started"}, {"arriving": True}]
+    for event in (*({**crash(), **more} for more in none), {"type": "reboot"}):
         assert counter.counted(event, 3.0) == event
 
 

@@ -141,3 +141,26 @@ def test_what_came_before_the_end_of_a_connection_is_told_with_its_labels(rules:
     events._tell(ended, stopped, again=False)
     assert [(event["tags"], event["managed"]) for event in rules.taken] == [(["web"], True)]
     conn.close()
+
+
+def test_a_move_that_fails_is_no_crash_of_its_target(rules: Rules, machine: t.Any) -> None:
+    """libvirt 9.0 says it as it says that a QEMU has died, and nothing at the source."""
+    events = HypervisorEvents("hv1", read_request({"hypervisors": {"hv1": SHARED}}), rules.take)
+    conn = libvirt.open(SHARED)
+    events._look(conn)
+    head = {"type": "lifecycle", "machine": "test", "uuid": machine.UUIDString(), "missed": False}
+
+    def tell(*told: tuple[str, str]) -> list[tuple[str, str, bool]]:
+        rules.taken.clear()
+        for number, (change, reason) in enumerate(told, 7):
+            event = {**head, "change": change, "reason": reason}
+            events._tell(conn, _Told(event, number, time.time()), again=False)
+        return [(event["type"], event["change"], event.get("arriving", False)) for event in rules.taken[-2:]]
+
+    begin, end = ("started", "migrated"), ("stopped", "failed")
+    assert tell(begin, end) == [("lifecycle", "stopped", True), ("migration", "failed", False)]
+    # It has arrived, and is killed.
+    assert tell(begin, ("resumed", "migrated"), end)[-1] == ("lifecycle", "stopped", False)
+    assert tell(("started", "booted"), end)[-1] == ("lifecycle", "stopped", False)
+    assert tell(end)[-1] == ("lifecycle", "stopped", False)
+    conn.close()
