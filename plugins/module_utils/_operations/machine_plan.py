@@ -21,8 +21,8 @@ class MachinePlan:
 
     error: what kept it from being planned, and then nothing is done; or from being carried out. power: what is to be
     done to its power state, after the steps. kept: that the steps were done and stay, though there is an error.
-    until_off: what is no longer pending once that has powered it off. seconds: how long carrying it out took, with
-    waiting for its turn.
+    until_off: what is no longer pending once that has powered it off. alone: the steps need the machine's lock, as they
+    remove what an interrupted run has left of it. seconds: how long carrying it out took, with waiting for its turn.
     """
 
     machine: Machine
@@ -36,6 +36,7 @@ class MachinePlan:
     power: PowerResult | None = None
     kept: bool = False
     until_off: Sequence[str] = ()
+    alone: bool = False
     seconds: float = 0.0
 
     @property

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 from collections.abc import Container, Mapping, Sequence
@@ -20,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
@@ -129,6 +131,16 @@ def is_new(domain: Domain | None) -> bool:
     return domain is None or (domain.notes is not None and domain.notes.status == BUILDING)
 
 
+def _has_unfinished(domain: Domain | None) -> bool:
+    """Whether a machine, or a volume of it, is not whole: by what is there, an interrupted run has left it.
+
+    Or a run is at work on it that holds the machine's lock, and not the hypervisor's, such as a restore.
+    """
+    if domain is None or domain.notes is None or domain.notes.claimed:
+        return False
+    return domain.notes.status == BUILDING or any(note.building for note in domain.notes.volumes)
+
+
 def machines_taken(decision: PlacementDecision, domains: Mapping[str, Domain]) -> dict[str, str]:
     """The names that were to be new and that another run has created a machine of, in words, by name.
 
@@ -155,9 +167,16 @@ def _make_plan(machine: Machine, hypervisor: Hypervisor, where: str, stop_second
 def _plan(machine: Machine, hypervisor: Hypervisor, where: str, stop_seconds: float) -> MachinePlan:
     domain = hypervisor.domains.get(machine.name)
     check_claim(machine.name, domain, hypervisor.claims)
+    unfinished = _has_unfinished(domain)
+    if unfinished:
+        try:
+            with machine_lock(machine.name, wait_seconds=0):
+                pass
+        except ConflictError as exc:
+            return MachinePlan(machine, False, (), before={}, after={}, error=exc)
     if domain is None or is_new(domain):
         steps = steps_to_build(machine, hypervisor, where, domain)
-        return MachinePlan(machine, True, steps, before={}, after=declared(machine))
+        return MachinePlan(machine, True, steps, before={}, after=declared(machine), alone=unfinished)
     domain.require_readable(inside(where, "name"))
     found = difference(machine, domain, hypervisor, where)
     if found.steps():
@@ -168,7 +187,10 @@ def _plan(machine: Machine, hypervisor: Hypervisor, where: str, stop_seconds: fl
     except VirtError as exc:
         return MachinePlan(machine, False, (), before={}, after={}, error=exc)
     return with_power(
-        MachinePlan(machine, False, found.steps(), found.before, found.after, found.pending, found.outdated), power
+        MachinePlan(
+            machine, False, found.steps(), found.before, found.after, found.pending, found.outdated, alone=unfinished
+        ),
+        power,
     )
 
 
@@ -248,7 +270,9 @@ def _run_plan(todo: MachinePlan, index: int, turns: StartTurns) -> MachinePlan:
     started, error = False, todo.error
     began = time.monotonic()
     try:
-        plan.run(turns.steps(index))
+        # Whoever holds the hypervisor's lock waits no time for a machine's.
+        with machine_lock(todo.machine.name, wait_seconds=0) if todo.alone else contextlib.nullcontext():
+            plan.run(turns.steps(index))
         started = True
     except Exception as exc:  # one machine's error is not to hide what became of the others
         error = as_virt_error(exc)

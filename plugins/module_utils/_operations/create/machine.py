@@ -95,7 +95,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
     # A claim is taken over in one stroke: were it removed first, another run could find the name free meanwhile.
     steps = steps_to_clear(unfinished, hypervisor) if unfinished and claim is None else []
     steps.append(_define_step(machine.name, identity, xml, hypervisor))
-    maker = VolumeOwner(hypervisor, machine.name, new=True)
+    maker = VolumeOwner(hypervisor, machine.name, new=True, uuid=identity)
     steps.extend(step for step in (disk_step(planned, maker) for planned in disks) if step)
     if seed:
         steps.append(seed_step(machine, seed, keys, maker))

@@ -77,7 +77,8 @@ def _use_hint(pool: Pool, volume: str) -> str:
 class VolumeOwner:
     """The machine that a volume is made for.
 
-    new: it is made with the machine, and goes with it when that fails. uuid: of a machine that is there already.
+    new: it is made with the machine, and goes with it when that fails. uuid: of the machine; another one of its name
+    may have come meanwhile.
     """
 
     hypervisor: Hypervisor

@@ -195,7 +195,7 @@ class _Restore:
             Step(f"define machine {self._name} from backup {plan.manifest.id}", self._define(notes), self._undo)
         )
         steps = [_locked(step, self._options) for step in steps]
-        owner = VolumeOwner(self._hypervisor, self._name, new=True)
+        owner = VolumeOwner(self._hypervisor, self._name, new=True, uuid=plan.identity)
         steps += [self._filler.step(one, owner) for one in plan.volumes]
         steps += self._states(replaced=False)
         ready = replace(plan.notes, status=READY)
@@ -232,7 +232,12 @@ class _Restore:
             return str(self._handle().XMLDesc(flags))
 
     def _handle(self) -> t.Any:
-        return self._hypervisor.conn.lookupByName(self._name)
+        handle = self._hypervisor.conn.lookupByName(self._name)
+        if handle.UUIDString() != self._plan.identity:
+            raise ConflictError(
+                f"machine {self._name} is not the one that is being restored any more: it is left as it is"
+            )
+        return handle
 
     def _define(self, notes: MachineNotes) -> t.Callable[[], None]:
         def define() -> None:

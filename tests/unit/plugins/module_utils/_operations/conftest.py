@@ -5,13 +5,22 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._host import locks
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, open_host
+
+
+@pytest.fixture(autouse=True)
+def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The locks of machines are not those of this machine's own hypervisor."""
+    own = functools.partial(locks.hypervisor_lock, lock_dir=str(tmp_path / "locks"))
+    monkeypatch.setattr(locks, "hypervisor_lock", own)
 
 
 @pytest.fixture

@@ -21,14 +21,17 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ansible_collections.brine.virt.plugins.module_utils._host import locks
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platform import GuestPlatforms
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     BUILDING,
+    CreationNote,
     MachineNotes,
+    VolumeNote,
     notes_to_element,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
@@ -282,6 +285,35 @@ def test_what_a_killed_run_left_is_finished_by_the_next(conn: t.Any, reached: in
         "default/new1-data.qcow2",
     }
     assert list(plan(conn, autostart=True).steps) == []
+
+
+@pytest.mark.parametrize("ahead", [True, False], ids=["already", "since-planned"])
+@pytest.mark.parametrize("ready", [False, True], ids=["new", "ready"])
+def test_what_a_run_is_still_making_is_no_leftover(conn: t.Any, ready: bool, ahead: bool) -> None:
+    """A restore holds the machine's lock for the hours that it fills volumes, and no other. It leaves on a disk what a
+    killed run leaves."""
+    if ready:
+        make(conn)
+        notes = notes_of(conn, "new1")
+        xml = "<volume><name>new1-more.qcow2</name><capacity>1048576</capacity></volume>"
+        conn.storagePoolLookupByName("default").createXML(xml, 0)
+        more = VolumeNote("default", "new1-more.qcow2", "disk", building=True, making=CreationNote("0" * 32, 1 << 20))
+        write_notes(conn.lookupByName("new1"), dataclasses.replace(notes, volumes=(*notes.volumes, more)))
+    else:
+        for step in plan(conn).steps[:3]:
+            step.apply()
+    specs = read_machines([SPEC, {**SPEC, "name": "other"}])
+    before, noted = volumes(conn), notes_of(conn, "new1")
+    identity = conn.lookupByName("new1").UUIDString()
+    todo = [] if ahead else make_plans(specs, Hypervisor(conn, image_pool="images"), "machines")
+    with locks.machine_lock("new1", wait_seconds=0):
+        todo = todo or make_plans(specs, Hypervisor(conn, image_pool="images"), "machines")
+        held, other = run_plans(todo, concurrency=2)
+    assert str(held.error).startswith("another run is moving, backing up, restoring or removing machine new1"), held
+    assert not held.as_result()["changed"]
+    assert other.error is None
+    assert before <= volumes(conn)
+    assert (conn.lookupByName("new1").UUIDString(), notes_of(conn, "new1")) == (identity, noted)
 
 
 def test_one_of_many_fails_and_the_others_are_kept(conn: t.Any) -> None:

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import threading
 import typing as t
+import uuid
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
     add_backup,
 )
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
+    MACHINE,
     UUID,
     BackupHost,
 )
@@ -447,3 +449,44 @@ def test_each_part_of_the_work_is_told(machine: BackupHost, monkeypatch: pytest.
     monkeypatch.setattr(ProgressMeter, "at", lambda _meter, phase, _done, _total: told.append(phase))
     bring_back(machine, name="web2")
     assert list(dict.fromkeys(told)) == ["checksums", "disk vda", "comparing disk vda"]
+
+
+def test_another_machine_of_its_name_is_not_rolled_back_with_it(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as somebody makes with virsh meanwhile: in the same places, and even with the mark that the files had."""
+    lose(machine)
+    taken: list[str] = []
+
+    def differs(_backup: str, target: str, *_more: t.Any) -> bool:
+        machine.conn.lookupByName("web1").undefine()
+        disk = machine.disk("vda", target)
+        machine.conn.defineXML(MACHINE.format(name="web1", uuid=str(uuid.uuid4()), devices=disk, notes=""))
+        taken.append(target)
+        return False
+
+    monkeypatch.setattr(images, "same_content", differs)
+    with pytest.raises(HostError, match="differs from backup"):
+        bring_back(machine)
+    # The test driver leaves the file in any case.
+    assert os.path.basename(taken[0]) in machine.conn.storagePoolLookupByName("default").listVolumes()
+
+
+def test_nothing_is_written_into_another_machine_of_its_name(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose(machine)
+    same = images.same_content
+    other = str(uuid.uuid4())
+
+    def replaced(backup: str, target: str, *more: t.Any) -> bool:
+        machine.conn.lookupByName("web1").undefine()
+        disk = machine.disk("vda", target)
+        machine.conn.defineXML(MACHINE.format(name="web1", uuid=other, devices=disk, notes=""))
+        return same(backup, target, *more)
+
+    monkeypatch.setattr(images, "same_content", replaced)
+    with pytest.raises(HostError, match="machine web1 is not the one that is being restored any more"):
+        bring_back(machine)
+    found = list_domains(machine.conn)["web1"]
+    assert (found.handle.UUIDString(), found.notes) == (other, None)
