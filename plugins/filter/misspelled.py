@@ -62,8 +62,8 @@ def misspelled(names: t.Any, known: Collection[str] | None = None) -> list[str]:
     others = _OF_MACHINES if "virt_uuid" in given else frozenset()
     for name in sorted(given - set(known) - others):
         if name.startswith("virt_") and not name.startswith(others_roles):
-            near = difflib.get_close_matches(name, free, n=1, cutoff=_CLOSE)
-            sentences += [f"{name}: unknown variable. Did you mean {found}?" for found in near]
+            near = difflib.get_close_matches(name, known, n=1, cutoff=_CLOSE)
+            sentences += [f"{name}: unknown variable. Did you mean {found}?" for found in near if found in free]
     return sentences
 
 

@@ -32,11 +32,12 @@ def purges_filter(
     errors: str = "raise",
     hints: str = "module",
     homes: t.Any = None,
+    unasked: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """What is to be done; see purges.yml."""
 
     def work() -> dict[str, t.Any]:
-        return choose_purges(results, _names(names), on, hints=hints, homes=homes or {})
+        return choose_purges(results, _names(names), on, hints=hints, homes=homes or {}, unasked=unasked)
 
     return answer(work, errors, "brine.virt.purges: ")
 

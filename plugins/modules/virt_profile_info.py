@@ -129,7 +129,7 @@ def expand(params: dict[str, t.Any]) -> dict[str, t.Any]:
     named = named_options(ARGUMENTS, params, [name for name in ARGUMENTS if name not in _PROFILES])
     machine = read_machine(
         # What every machine needs, and what has nothing to do with its devices.
-        {**named, "vcpus": 1, "memory": 1},
+        {**named, "vcpus": 1, "memory": 1024},
         disk_profiles=params["disk_profiles"],
         nic_profiles=params["nic_profiles"],
     )

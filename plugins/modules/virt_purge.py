@@ -202,6 +202,12 @@ machines:
       type: bool
       returned: always
       sample: true
+    similar:
+      description: The machine of this hypervisor whose name is nearest, if the one asked for may be misspelled.
+      type: list
+      elements: str
+      returned: when the machine was not there
+      sample: [web1]
     state:
       description: The state that it was in. It is null if it was not there, or was refused.
       type: str

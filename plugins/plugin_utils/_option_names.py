@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
@@ -122,8 +123,11 @@ def lone_words(given: Mapping[str, t.Any]) -> list[str]:
     """
     if _LONE not in given:
         return []
+    words = str(given[_LONE])
+    if re.fullmatch(r"\S+\.(ya?ml|json)", words):
+        return [f"{words!r} stands alone behind -e. A file needs an @: -e @{words}."]
     return [
-        f"{str(given[_LONE])!r} stands alone behind -e. A value with spaces needs quotes of its own, as in"
+        f"{words!r} stands alone behind -e. A value with spaces needs quotes of its own, as in"
         " -e 'title=\"SOME WORDS\"', and names in a list no spaces."
     ]
 

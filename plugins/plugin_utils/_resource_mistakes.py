@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mistakes in pools, networks, volumes and secrets that can be seen without the hypervisor."""
+"""Mistakes in pools, networks, volumes, secrets and bridges that can be seen without the hypervisor."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.n
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import read_pool
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.secret import read_secret
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.volume import read_volume_spec
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import read_bridges
 
 
 def _read_network(given: GivenOptions) -> None:
@@ -30,6 +31,8 @@ _READERS: dict[str, Callable[[GivenOptions], t.Any]] = {
     "_volumes": read_volume_spec,
     "_secrets": read_secret,
 }
+# Read as a whole: two of them may not be on one interface.
+_BRIDGES = "_bridges"
 
 
 def resource_mistakes(lists: t.Any) -> list[str]:
@@ -38,10 +41,13 @@ def resource_mistakes(lists: t.Any) -> list[str]:
         raise AnsibleFilterError("brine.virt.resource_mistakes: the input is not a mapping")
     sentences: list[str] = []
     for variable, items in lists.items():
+        if str(variable).endswith(_BRIDGES):
+            sentences += _sentences(lambda items=items, variable=variable: read_bridges(items, variable))
+            continue
         reader = next((one for ending, one in _READERS.items() if str(variable).endswith(ending)), None)
         if reader is None:
             raise AnsibleFilterError(
-                f"brine.virt.resource_mistakes: {variable} ends with none of {', '.join(_READERS)}"
+                f"brine.virt.resource_mistakes: {variable} ends with none of {', '.join([*_READERS, _BRIDGES])}"
             )
         if not isinstance(items, Sequence) or isinstance(items, str):
             sentences.append(f"{variable}: {type(items).__name__} is not a list")
@@ -54,8 +60,12 @@ def resource_mistakes(lists: t.Any) -> list[str]:
 def _of_item(item: t.Any, place: str, reader: Callable[[GivenOptions], t.Any]) -> list[str]:
     if not isinstance(item, Mapping):
         return [f"{place}: an item is a mapping, such as {{name: NAME}}, and not a {type(item).__name__}"]
+    return _sentences(lambda: reader(GivenOptions.of(item, place)))
+
+
+def _sentences(read: Callable[[], t.Any]) -> list[str]:
     try:
-        reader(GivenOptions.of(item, place))
+        read()
     except VirtError as exc:
         return str(exc).splitlines()
     return []

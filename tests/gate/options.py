@@ -30,7 +30,7 @@ sys.path.insert(0, os.path.abspath("../../.."))
 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import disk, network, nic, seed, seed_parts
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import shapes, table, validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.devices import SALT_DISK_WORDS
@@ -80,7 +80,7 @@ DEFAULTS: dict[str, t.Any] = {
 }
 ALIASES = {f"disks.{ours}": [salt] for salt, ours in SALT_DISK_WORDS.items()}
 LINES = {line.key: line for line in HARDWARE}
-PLAIN = {validators.yes_or_no: "bool", parse_size_mib: "str"}
+PLAIN = {validators.yes_or_no: "bool", parse_capacity_mib: "str"}
 AS_TEXT = (
     validators.text,
     validators.line,

@@ -48,7 +48,8 @@ new machine gets without it, where it stands in libvirt's XML (below ``<domain>`
 for it, which is accepted as well.
 
 * A list may be given as a single value where it has only one.
-* A size is a whole number of MiB, or a number with a unit such as ``512MiB``, ``8GiB`` or ``8G``.
+* A size is a whole number of MiB, or a number with a unit such as ``512MiB``, ``8GiB`` or ``8G``. Of memory or a disk,
+  less than 16 needs its unit, which was most likely forgotten.
 * A boolean may also be ``yes``, ``no``, ``on`` or ``off``.
 * What an existing machine has, it may keep, even where no new machine can have it.
 

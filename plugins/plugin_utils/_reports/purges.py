@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 import typing as t
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +16,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.refus
     SAVED,
     UNABLE,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.machine_answers import find_answers, find_home
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.machine_answers import (
+    Found,
+    find_answers,
+    find_home,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import printable_line
 
 MODULE, PURGE, PROVISION = "module", "purge", "provision"
@@ -47,13 +52,14 @@ def choose_purges(
     *,
     hints: str = MODULE,
     homes: Mapping[str, str] | None = None,
+    unasked: Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """What goes where, as the filter brine.virt.purges returns it.
 
     results: registered results of virt_purge in check mode by the hypervisors' names. on: the one that is meant where
     several have a machine of a name. hints: one of HINTS, whose options are named where one allows what was refused.
-    homes: where machines were when the inventory was read. Raises InputError with a line for each machine that cannot
-    be removed.
+    homes: where machines were when the inventory was read. unasked: hypervisors that --limit leaves out. Raises
+    InputError with a line for each machine that cannot be removed.
     """
     if hints not in _HINTS:
         raise InputError(f"there is no {hints!r}", where="hints", hint=one_of_these(hints, HINTS))
@@ -69,7 +75,7 @@ def choose_purges(
             hypervisor = find_home(name, answered, silent)
             if hypervisor is None:
                 absent.append(name)
-                lines.append(f"{name}: there is no such machine on {', '.join(answered)}")
+                lines.append(_absent(name, answered, unasked))
                 continue
             _require_only_one(name, hypervisor, silent, homes or {})
             result = answered[hypervisor][name]
@@ -103,6 +109,18 @@ def _require_only_one(name: str, found: str, silent: Mapping[str, str], homes: M
             where="vm",
             hint=f"Add -e on={found} if that one is to go",
         )
+
+
+def _absent(name: str, answered: Mapping[str, Found], unasked: Sequence[str]) -> str:
+    """That a machine is nowhere, and why that may be."""
+    similar = {other for found in answered.values() for other in found.get(name, {}).get("similar") or []}
+    line = f"{name}: there is no such machine on {', '.join(answered)}"
+    if similar:
+        line += f". Did you mean {difflib.get_close_matches(name, sorted(similar), n=1, cutoff=0)[0]}?"
+    if unasked:
+        were = "was" if len(unasked) == 1 else "were"
+        line += f"{'' if similar else '.'} With --limit, {', '.join(unasked)} {were} not asked"
+    return line
 
 
 def _refusal(result: Mapping[str, t.Any], hints: str) -> str:

@@ -33,7 +33,7 @@ _BASE = (
 # What a field with a check of its own accepts beside what its class does.
 BESIDE: dict[str, Values] = {
     "vcpus": of_rule(COUNT, "vcpus"),
-    "memory": values.SIZE,
+    "memory": values.CAPACITY,
     "memory.hugepages": values.PLAIN_BOOLEAN,
     "cpu": Values(),
     "cpu.topology": Values(),
@@ -56,7 +56,7 @@ KEYS: dict[str, Values] = {
     "disks.overlay": values.BOOLEAN,
     "disks.backing_store_format": of_rule(options.RULES["disks.backing"]["format"], ""),
     "nics.name": values.NAME,
-    "memory.boot": values.SIZE,
+    "memory.boot": values.CAPACITY,
     "clock.utc": values.BOOLEAN,
 }
 # What is inside of these by RULES, and what is needed there; the rest of what they accept.
@@ -87,7 +87,7 @@ def of_item(item: t.Any, docs: Docs, place: str) -> Values:
     if isinstance(item, table.FlagField):
         return values.BOOLEAN
     if isinstance(item, table.SizeField):
-        return values.SIZE
+        return values.CAPACITY if item.capacity else values.SIZE
     if own and not hasattr(item, "rule"):
         return found
     return found | of_rule(getattr(item, "rule", item), place)

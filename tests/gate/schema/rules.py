@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
     seed_parts,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import check_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware import cpu
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
@@ -48,7 +48,7 @@ FUNCTIONS: dict[t.Any, Values] = {
     validators.mac: values.MAC,
     validators.address: values.ADDRESS,
     validators.yes_or_no: values.BOOLEAN,
-    parse_size_mib: values.SIZE,
+    parse_capacity_mib: values.CAPACITY,
     validators.any_mapping: values.ANY_MAPPING,
     machine.read_variables: values.ANY_MAPPING,
     machine_name.machine_name: values.NAME,

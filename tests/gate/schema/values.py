@@ -14,6 +14,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import LEAST_PLAIN_MIB
+
 Schema = dict[str, t.Any]
 
 # What Ansible makes another text of: expressions, and what `ansible-vault encrypt_string` writes.
@@ -126,6 +128,11 @@ NAME = integers(0) | texts(
 SIZE = Values({"number": {"exclusiveMinimum": 0, "exclusiveMaximum": _NO_MIB}}) | whole_texts(
     rf"\s*[0-9]+(?:\.[0-9]+)?\s*{_UNITS}\s*",
     hint="Give a whole number of MiB, or a number with a unit such as 512MiB, 8GiB or 8G",
+)
+# A small plain number has lost its unit; as a text, which is how the command line gives it, only a program tells.
+CAPACITY = Values({"number": {"minimum": LEAST_PLAIN_MIB, "exclusiveMaximum": _NO_MIB}}) | whole_texts(
+    rf"\s*[0-9]+(?:\.[0-9]+)?\s*{_UNITS}\s*",
+    hint=f"Give at least {LEAST_PLAIN_MIB} MiB as a whole number, or a number with a unit such as 512MiB, 8GiB or 8G",
 )
 # An editor reads YAML 1.2, in which yes, no, on and off are texts; to Ansible, which reads YAML 1.1, they are booleans.
 PLAIN_BOOLEAN = Values({"boolean": {}}) | whole_texts("[Yy]es|YES|[Nn]o|NO|[Oo]n|ON|[Oo]ff|OFF")

@@ -130,6 +130,7 @@ def test_what_narrows_a_playbook_does_not_widen_it_where_it_is_empty(playbook: s
                 " -e 'title=\"SOME WORDS\"', and names in a list no spaces."
             ],
         ),
+        ({"_raw_params": "my/vms.yml"}, ["'my/vms.yml' stands alone behind -e. A file needs an @: -e @my/vms.yml."]),
     ],
 )
 def test_words_behind_a_value_with_spaces_are_named(given: dict[str, t.Any], sentences: list[str]) -> None:
@@ -239,3 +240,16 @@ def test_a_variable_of_ones_own_is_named_once(tmp_path: Path) -> None:
     output = done.stdout + done.stderr
     assert output.count("Not an option of this playbook: rack, site") == 1, output
     assert done.returncode == 0
+
+
+@pytest.mark.slow
+def test_a_mistake_in_a_bridge_is_named_with_its_place_before_any_role_begins(tmp_path: Path) -> None:
+    hosts = {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path), "hv2": bare_host(tmp_path)}}}
+    bridges = [{"name": "br0"}, {"name": "service_br", "uplnk": False}, {"name": "x_br", "uplink": {"vlan": 5000}}]
+    done = play(tmp_path, "hypervisors", hosts, "--check", "-e", json.dumps({"virt_bridge_bridges": bridges}))
+    output = done.stdout + done.stderr
+    assert "(1) virt_bridge_bridges[1]: unknown option 'uplnk'. Did you mean uplink? (hv1, hv2)" in output, output
+    assert "(2) virt_bridge_bridges[2].uplink" in output, output
+    assert "Supported parameters" not in output
+    assert "virt_hypervisor :" not in output
+    assert done.returncode == 2

@@ -77,7 +77,7 @@ def wrong_in_task(module: str, options: dict[str, t.Any]) -> list[str]:
     machines = options.get("machines", [{}])
     if isinstance(machines, str):
         return complaints({"virt_vms": machines})
-    bare = {"name": "a", "vcpus": 1, "memory": 1} if module.endswith("info") else {}
+    bare = {"name": "a", "vcpus": 1, "memory": "1MiB"} if module.endswith("info") else {}
     return [wrong for machine in machines for wrong in complaints_of_machine({**bare, **common, **machine}, **profiles)]
 
 

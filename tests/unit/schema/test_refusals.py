@@ -94,7 +94,7 @@ def test_salts_words_are_accepted(salt: dict[str, t.Any], _ours: t.Any) -> None:
 
 
 WRONG: list[dict[str, t.Any]] = [
-    {"virt_vms": {"name": "a", "vcpus": 1, "memory": 1}},
+    {"virt_vms": {"name": "a", "vcpus": 1, "memory": "1MiB"}},
     {"virt_vms": "web1"},
     {"virt_vms": ["web1"]},
     {"virt_policy": "sprad"},

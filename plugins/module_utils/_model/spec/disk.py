@@ -19,7 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
     TextField,
     rules_beside,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import DEFAULT_POOL
 
@@ -129,7 +129,7 @@ def _backing(value: t.Any, where: str) -> dict[str, t.Any]:
 
 
 DISK_RULES: dict[str, validators.Rule] = {
-    "size": parse_size_mib,
+    "size": parse_capacity_mib,
     "format": _FORMAT,
     "model": _bus(*TARGET_PREFIXES),
     "pool": pool_name,

@@ -31,7 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain impor
 from ansible_collections.brine.virt.plugins.module_utils._operations.export.origins import read_origins
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 
-_ANY_MACHINE = {"name": "any", "vcpus": 1, "memory": 1, "disk_profile": "none", "nic_profile": "none"}
+_ANY_MACHINE = {"name": "any", "vcpus": 1, "memory": 1024, "disk_profile": "none", "nic_profile": "none"}
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.name impor
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import REMOVABLE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import LEAST_PLAIN_MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 
@@ -89,7 +90,9 @@ def _of_own(
 
 def _size(pool: Pool, volume: Volume) -> Values:
     size_mib = volume.capacity_bytes // MIB
-    return {"size": size_mib} if size_mib and pool.same_size(size_mib * MIB, volume.capacity_bytes) else {}
+    if not size_mib or not pool.same_size(size_mib * MIB, volume.capacity_bytes):
+        return {}
+    return {"size": size_mib if size_mib >= LEAST_PLAIN_MIB else f"{size_mib}MiB"}
 
 
 def _content(

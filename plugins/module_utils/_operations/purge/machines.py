@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 import threading
 import typing as t
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ _DEAF = "It may still do so. To give it longer, set stop_timeout; with force as 
 class PurgeResult:
     """What becomes of one machine. plan: None for one that is not there, or that may not be removed (error).
 
+    similar: of one that is not there, a machine whose name is nearly its own, so that this may be misspelled.
     done: that something of it has been removed, also when the rest has failed.
     """
 
@@ -47,6 +49,7 @@ class PurgeResult:
     error: VirtError | None = None
     done: bool = False
     actions: list[str] = field(default_factory=list)
+    similar: list[str] = field(default_factory=list)
 
     def as_result(self) -> dict[str, t.Any]:
         """In the words of the module's result."""
@@ -62,6 +65,8 @@ class PurgeResult:
             "volumes": [] if plan is None else [decision.as_result() for decision in plan.decisions],
             "shared": [] if plan is None else [one.shared.as_result() for one in plan.decisions if one.shared],
         }
+        if not result["present"]:
+            result["similar"] = self.similar
         if self.error is not None:
             result["msg"] = str(self.error)
         if isinstance(self.error, RefusedError) and self.error.obstacle:
@@ -77,8 +82,21 @@ def plan_purges(conn: VirConnect, names: Sequence[str], options: PurgeOptions) -
         result = PurgeResult(name)
         with own_error(result):
             result.plan = plan_purge(name, view, options)
+            if result.plan is None:
+                result.similar = _similar(name, view.domains)
         results.append(result)
     return results
+
+
+def _similar(name: str, others: t.Iterable[str]) -> list[str]:
+    """The nearest of the names, if any is near. Where only the number is another one, both are right: web1 and web2."""
+    number = _number(name)
+    near = [other for other in others if not (number and _number(other) and number != _number(other))]
+    return difflib.get_close_matches(name, sorted(near), n=1)
+
+
+def _number(name: str) -> str:
+    return "".join(filter(str.isdigit, name))
 
 
 def preview(conn: VirConnect, results: Sequence[PurgeResult]) -> None:

@@ -380,7 +380,7 @@ def _volumes(cloud: Cloud) -> None:
         ({"name": "own", "source": "own.raw", "format": "raw"}, "is of format qcow2"),
         ({"name": "own", "source": "owm.raw"}, "Did you mean own.raw?"),
         ({"name": "own", "source": "own.raw", "size": 64}, "has the size of"),
-        ({"name": "over", "backing": "base.qcow2", "size": 4}, "is less than"),
+        ({"name": "over", "backing": "base.qcow2", "size": "4MiB"}, "is less than"),
         ({"name": "over", "backing": "console-system.qcow2", "size": 400}, "writes to volume"),
         ({"name": "own", "source": "console-system.qcow2"}, "is a disk of machine console"),
     ):

@@ -103,7 +103,7 @@ def _refused(cloud: Cloud) -> None:
     before = cloud.state("hv1")
     for change, words in (
         ({"disks": [{"name": "system", "size": 128}]}, "never shrunk"),
-        ({"disks": [{"name": "system", "size": 256}, {"name": "more", "size": 1, "pool": "fast"}]}, "'fast'"),
+        ({"disks": [{"name": "system", "size": 256}, {"name": "more", "size": "1MiB", "pool": "fast"}]}, "'fast'"),
         ({"disks": [{"name": "system", "size": 256, "model": "sata"}]}, "disks[0].model"),
         ({"nics": [{"name": "eth0", "mac": "52:54:00:00:00:01"}]}, "52:54:00:00:00:01"),
         ({"nics": [{"name": "eth0", "bridge": "br7"}]}, "br7"),

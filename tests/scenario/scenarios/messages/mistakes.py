@@ -61,7 +61,7 @@ def _all(cloud: Cloud) -> None:
     answer = _provision(
         cloud,
         {"name": "wrong1", "hypervisor": there},
-        {"name": "wrong2", "hypervisor": here, "disks": [{"name": "system", "size": 1}]},
+        {"name": "wrong2", "hypervisor": here, "disks": [{"name": "system", "size": "1MiB"}]},
         {"name": "wrong3", "hypervisor": here, "image": "gone"},
         {"name": "wrong4", "hypervisor": there, "image": "gone", "machine_type": "q36"},
     )

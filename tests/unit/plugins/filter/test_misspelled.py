@@ -22,3 +22,9 @@ def test_it_is_named_although_the_right_one_has_its_default(name: str, meant: st
 
 def test_what_is_known_or_far_from_it_is_not() -> None:
     assert misspelled([*KNOWN, "virt_hypervisor", "virt_hypervisors", "virt_site", "pools"], KNOWN) == []
+
+
+def test_nearest_to_one_that_is_there_is_not_another_one() -> None:
+    assert misspelled(["virt_nics_profiles", "virt_nic_profiles"]) == []
+    (sentence,) = misspelled(["virt_nics_profiles"])
+    assert sentence.endswith("Did you mean virt_nic_profiles?")

@@ -51,7 +51,11 @@ def test_wrong_options_are_one_sentence(options: dict[str, t.Any], text: str) ->
 
 
 def test_mistakes_come_back_as_data_on_request_the_written_and_the_impossible_at_once() -> None:
-    machines = [{"name": "a", "vcpus": 1, "memroy": 1}, *VMS, {"name": "c", "vcpus": 1, "memory": 1, "hypervisor": "x"}]
+    machines = [
+        {"name": "a", "vcpus": 1, "memroy": 1},
+        *VMS,
+        {"name": "c", "vcpus": 1, "memory": "1MiB", "hypervisor": "x"},
+    ]
     result = place_filter(machines, {"hv1": {**HOST, "bridges": ["br0"]}}, nic_profiles=PROFILES, errors="return")
     assert result == {
         "errors": [
@@ -68,12 +72,14 @@ def test_mistakes_come_back_as_data_on_request_the_written_and_the_impossible_at
 @pytest.mark.parametrize("option", ["images", "disk_profiles", "nic_profiles"])
 def test_a_password_in_an_address_is_not_repeated(option: str) -> None:
     wrong: dict[str, t.Any] = {option: "https://me:hunter22@h/a.qcow2"}
-    (error,) = place_filter([{"name": "a", "vcpus": 1, "memory": 1}], {"hv1": HOST}, errors="return", **wrong)["errors"]
+    (error,) = place_filter([{"name": "a", "vcpus": 1, "memory": "1MiB"}], {"hv1": HOST}, errors="return", **wrong)[
+        "errors"
+    ]
     assert "'https://me:********@h/a.qcow2' is not a mapping" in error
 
 
 def test_an_image_may_be_called_by_a_number() -> None:
-    machines = [{"name": "a", "vcpus": 1, "memory": 1, "image": 13, "nic_profile": None}]
+    machines = [{"name": "a", "vcpus": 1, "memory": "1MiB", "image": 13, "nic_profile": None}]
     pools = [*HOST["pools"], {"name": "images", "active": True, "available_mib": 100_000}]
     placed = place_filter(machines, {"hv1": {**HOST, "pools": pools}}, images={13: {"src": "x"}}, errors="return")
     assert placed["errors"] == []
@@ -82,14 +88,16 @@ def test_an_image_may_be_called_by_a_number() -> None:
 
 @pytest.mark.parametrize("seed", [{"usr": "x"}, {"method": "guestfs", "packages": ["vim"]}])
 def test_the_defaults_of_seeds_are_named_by_the_variable_that_the_role_takes_them_from(seed: dict[str, t.Any]) -> None:
-    machines = [{"name": "a", "vcpus": 1, "memory": 1}]
+    machines = [{"name": "a", "vcpus": 1, "memory": "1MiB"}]
     (error,) = place_filter(machines, {"hv1": HOST}, seed_defaults=seed, errors="return")["errors"]
     assert error.startswith("virt_seed")
 
 
 def test_machines_that_are_not_to_be_started_are_named() -> None:
-    machines = [{"name": name, "vcpus": 1, "memory": 1, "start": start} for name, start in (("a", "no"), (12, False))]
-    machines.append({"name": "b", "vcpus": 1, "memory": 1})
+    machines = [
+        {"name": name, "vcpus": 1, "memory": "1MiB", "start": start} for name, start in (("a", "no"), (12, False))
+    ]
+    machines.append({"name": "b", "vcpus": 1, "memory": "1MiB"})
     assert place_filter(machines, {"hv1": HOST})["not_started"] == ["a", "12"]
 
 
@@ -133,7 +141,7 @@ def test_options_may_be_texts_as_extra_variables_are() -> None:
 
 def test_a_profile_is_named_by_the_variable_that_the_role_takes_it_from() -> None:
     profiles = {"p": {"eth0": {"model": "pcnet"}}}
-    spec = {"name": "a", "vcpus": 1, "memory": 1, "nic_profile": "p"}
+    spec = {"name": "a", "vcpus": 1, "memory": "1MiB", "nic_profile": "p"}
     with pytest.raises(AnsibleFilterError, match=r"^virt_nic_profiles\.p\.eth0\.model: 'pcnet' is not a choice"):
         place_filter([spec], {}, nic_profiles=profiles)
     with pytest.raises(AnsibleFilterError, match=r"^nic_profiles\.p\.eth0\.model: "):

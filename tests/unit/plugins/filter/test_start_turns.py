@@ -72,13 +72,13 @@ def test_nobody_waits_for_another_hypervisor(checked: dict[str, t.Any], by_host:
 def test_some_are_not_started_yet() -> None:
     machines: list[dict[str, t.Any]] = [
         {"name": "a"},
-        {"name": 12, "start": True, "memory": 1},
+        {"name": 12, "start": True, "memory": "1MiB"},
         {"name": "c", "state": "running", "order": 1},
     ]
     assert held_back(machines, []) == machines
     assert held_back(machines, [12, "c", "d"]) == [
         {"name": "a"},
-        {"name": 12, "memory": 1, "state": "present"},
+        {"name": 12, "memory": "1MiB", "state": "present"},
         {"name": "c", "state": "present", "order": 1},
     ]
 

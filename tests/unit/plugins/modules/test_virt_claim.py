@@ -87,7 +87,7 @@ def test_a_claim_becomes_the_machine(conn: t.Any) -> None:
 def test_what_keeps_the_machine_from_being_made_withdraws_its_claim(conn: t.Any, check_mode: bool) -> None:
     claims = claim(machines=[NEW])["claims"]
     with pytest.raises(InputError, match="less than"):
-        init(check_mode, claims=claims, disks=[{"name": "system", "size": 1}])
+        init(check_mode, claims=claims, disks=[{"name": "system", "size": "1MiB"}])
     assert ("new1" in list_domains(conn)) is check_mode
 
 

@@ -140,7 +140,7 @@ def test_what_the_schema_of_libvirt_allows_is_accepted_of_the_machine_that_has_i
 @pytest.mark.parametrize("values", [None, {"name": "my machine", "vcpus": {"maximum": 1}, "memory": {"maximum": 1}}])
 def test_a_name_is_one_that_the_inventory_can_have_whoever_gave_it(values: dict[str, t.Any] | None) -> None:
     with pytest.raises(InputError, match="^name: 'my machine' is not a name"):
-        read_machine({"name": "my machine", "vcpus": 1, "memory": 1}, existing=lambda _name: Existing(values))
+        read_machine({"name": "my machine", "vcpus": 1, "memory": "1MiB"}, existing=lambda _name: Existing(values))
 
 
 @pytest.fixture
@@ -254,7 +254,9 @@ def test_what_is_not_said_of_an_existing_machine_stays(odd: t.Any) -> None:
 
 def test_what_is_wrong_of_any_machine_is_said_before_the_hypervisor_is_asked() -> None:
     machine = {"name": "odd", "vcpus": 2, "memory": 512, "video": "vmvga", "nics": {"nic0": {"model": "pcnet"}}}
-    virt_init.check_ahead(params_of(machine, {**machine, "disks": {"a": {"pool": "/srv", "size": 1}}, "name": "b"}))
+    virt_init.check_ahead(
+        params_of(machine, {**machine, "disks": {"a": {"pool": "/srv", "size": "1MiB"}}, "name": "b"})
+    )
     with pytest.raises(InputError, match=r"^machines\[0\]: unknown option 'vido'"):
         virt_init.check_ahead(params_of({**machine, "vido": "vga"}))
     with pytest.raises(InputError, match=r"^machines\[0\]\.seed: "):

@@ -56,7 +56,7 @@ VALUES: dict[str, tuple[t.Any, t.Any]] = {
     "image": ("debian", "fedora"),
     "clone": ("overlay", "copy"),
     "disk_profile": ("big", "none"),
-    "disks": ([{"name": "data", "size": 1}], [{"name": "data", "size": 2}]),
+    "disks": ([{"name": "data", "size": 16}], [{"name": "data", "size": 32}]),
     "nic_profile": ("dual", "none"),
     "nics": ([{"name": "eth0", "bridge": "a"}], [{"name": "eth0", "bridge": "b"}]),
     "seed": ({"user": "a"}, {"user": "b"}),
@@ -174,7 +174,7 @@ def test_null_is_no_profile_in_a_task_as_in_a_list() -> None:
 
 
 def test_a_directory_for_a_pool_is_told_the_pool_that_the_hypervisor_has_there(node_uri: str) -> None:
-    task = {"uri": node_uri, **MINE, "disks": [{"name": "data", "size": 1, "pool": "/var/lib/libvirt/images"}]}
+    task = {"uri": node_uri, **MINE, "disks": [{"name": "data", "size": "1MiB", "pool": "/var/lib/libvirt/images"}]}
     params = ArgumentSpecValidator({**virt_init.ARGUMENTS, "uri": {"type": "str"}}).validate(task).validated_parameters
     words = r"^disks\[0\]\.pool: .* is a directory.* Set pool: default, the pool at that path"
     with open_connection(node_uri) as conn, pytest.raises(InputError, match=words):
@@ -262,7 +262,7 @@ def test_an_image_that_is_none_is_named() -> None:
     [
         ({"name": "a", "state": "absent"}, "state: virt_init removes no machine. Remove it with virt_purge"),
         (
-            {"machines": [MINE, {"name": "b", "state": "absent"}, {"name": "c"}], "vcpus": 1, "memory": 1},
+            {"machines": [MINE, {"name": "b", "state": "absent"}, {"name": "c"}], "vcpus": 1, "memory": 64},
             "machines[1].state: virt_init removes no machine. Remove it with virt_purge",
         ),
     ],

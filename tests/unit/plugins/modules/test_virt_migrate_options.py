@@ -95,7 +95,7 @@ def test_each_machine_has_pools_of_its_own() -> None:
         ({}, "web1 has no target. Name a hypervisor with target, or a pool of this one with pool"),
         ({"disks": {"data": "fast"}}, "disks.data: 'fast' does not name a pool"),
         ({"disks": {"data": {"pol": "fast"}}}, "disks.data: {'pol': 'fast'} does not name a pool"),
-        ({"disks": {"data": {"pool": "fast", "size": 1}}}, "does not name a pool"),
+        ({"disks": {"data": {"pool": "fast", "size": "1MiB"}}}, "does not name a pool"),
         ({"pool": "fast", "copy_storage": "none"}, "copy_storage: a disk gets into another pool by being copied"),
     ],
 )

@@ -23,8 +23,11 @@ ROLES = Path(__file__).resolve().parents[4] / "roles"
         ("v_pools", {"name": "a", "pth": "/x"}, "v_pools[1]: unknown option 'pth'. Did you mean path?"),
         ("v_pools", {"name": "a", "type": "x"}, "v_pools[1].type: "),
         ("v_networks", {"name": "a", "adresses": []}, "v_networks[1]: unknown option 'adresses'. Did you"),
-        ("v_volumes", {"name": "../a", "pool": "p", "size": 1}, "v_volumes[1].name: "),
+        ("v_volumes", {"name": "../a", "pool": "p", "size": "1MiB"}, "v_volumes[1].name: "),
         ("v_volumes", {"name": "a", "pool": "p", "size": -5}, "v_volumes[1].size: "),
+        ("v_bridges", {"name": "a", "uplnk": False}, "v_bridges[1]: unknown option 'uplnk'. Did you mean uplink?"),
+        ("v_bridges", {"name": "a", "uplink": {"vlan": 5000, "link": "eth9"}}, "v_bridges[1].uplink"),
+        ("v_bridges", {"name": "b"}, "v_bridges[1].name: there are two bridges called b"),
         ("v_secrets", {"name": "a", "valu": "x"}, "v_secrets[1]: unknown option 'valu'. Did you mean value?"),
     ],
 )

@@ -52,7 +52,7 @@ def controller(tmp_path: Path) -> Controller:
     return Controller(tmp_path)
 
 
-LIST: list[dict[str, t.Any]] = [{"name": "a", "src": "one"}, {"name": "b", "size": 1}, {"name": "c", "src": "two"}]
+LIST: list[dict[str, t.Any]] = [{"name": "a", "src": "one"}, {"name": "b", "size": "1MiB"}, {"name": "c", "src": "two"}]
 
 
 def test_only_what_a_volume_lacks_is_sent(controller: Controller) -> None:
@@ -77,7 +77,7 @@ def test_nothing_is_sent_where_nothing_lacks_or_something_is_wrong(controller: C
 @pytest.mark.parametrize(
     "args",
     [
-        {"name": "a", "size": 1},
+        {"name": "a", "size": "1MiB"},
         {"name": "a", "src": "none", "state": "absent"},
         {"name": "a", "src": "none", "path": "/x"},
         {"volumes": "wrong"},

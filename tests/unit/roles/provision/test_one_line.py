@@ -136,9 +136,9 @@ def test_a_machine_of_the_play_has_its_options_there(tmp_path: Path) -> None:
             ('{"vm": ["new1", "new2"]}', "vcpus=1", "memory=128"),
             "vm: here it is the name of one machine, and its options",
         ),
-        (("vcpus=1",), "memory is missing. A new machine needs name, vcpus and memory"),
+        (("vcpus=1",), "there is no machine 'new1', and memory is missing. A new machine needs name, vcpus and memory"),
         (
-            ("vcpus=1", "memory=128", '{"virt_disk_profile": {"default": {"system": {"size": 1}}}}'),
+            ("vcpus=1", "memory=128", '{"virt_disk_profile": {"default": {"system": {"size": "1MiB"}}}}'),
             "virt_disk_profile: unknown variable. Did you mean virt_disk_profiles?",
         ),
     ],

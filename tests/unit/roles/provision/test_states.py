@@ -185,7 +185,8 @@ def test_one_line(tmp_path: Path) -> None:
     output = run(tmp_path, hosts, [], "-e", "vm=web1", "-e", "state=stopped")
     assert re.search("^web1 +hv1 +.*changed .* shut down web1$", output, re.MULTILINE), output
     output = run(tmp_path, hosts, [], "-e", "vm=web2", "-e", "state=stopped", fails=True)
-    assert "vcpus is missing. A new machine needs name, vcpus and memory. Nothing was changed." in output
+    nowhere = "there is no machine 'web2', and vcpus is missing. A new machine needs name, vcpus and memory"
+    assert f"{nowhere}. Nothing was changed." in output
     output = run(tmp_path, hosts, [], "-e", "vm=old1", "-e", "state=gone", fails=True)
     assert "state: 'gone' is not a choice. Choose one of running, stopped, present, absent" in output
 

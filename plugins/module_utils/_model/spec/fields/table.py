@@ -24,7 +24,11 @@ from functools import partial
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import KIB, etree, size_kib_in_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_kib, parse_size_mib
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import (
+    parse_capacity_mib,
+    parse_size_kib,
+    parse_size_mib,
+)
 
 Values = dict[str, t.Any]
 
@@ -227,14 +231,16 @@ class SizeField:
 
     libvirt gives back KiB whatever it was given. A size that is no whole number of MiB is rounded up, in a spec as in a
     machine that somebody else made. exact: it is kept instead, and read as a text such as ``64KiB``.
+    capacity: of a memory, where a small plain number has lost its unit.
     """
 
     key: str
     path: str
     exact: bool = False
+    capacity: bool = False
 
     def check(self, value: t.Any, where: str, _have: t.Any = None, /) -> int | str:
-        clean = parse_size_mib(value, where)
+        clean = (parse_capacity_mib if self.capacity else parse_size_mib)(value, where)
         kib = parse_size_kib(value) if self.exact else clean * KIB
         return clean if kib == clean * KIB else f"{kib}KiB"
 

@@ -14,6 +14,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import BYTES_
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
 # libvirt and qemu count bytes in 64 bits.
 _TOO_LARGE_MIB = 2**44
+# A plain number below it has lost its unit: nothing runs in so little memory, and nothing is kept on so small a disk.
+LEAST_PLAIN_MIB = 16
 _RIGHT = "Give a whole number of MiB, or a number with a unit such as 512MiB, 8GiB or 8G"
 
 
@@ -26,6 +28,23 @@ def parse_size_mib(value: t.Any, where: str | None = None) -> int:
     if not 1 <= size_mib < _TOO_LARGE_MIB:
         raise InputError(f"{value!r} is not a usable size", where=where, hint=_RIGHT)
     return int(size_mib)
+
+
+def parse_capacity_mib(value: t.Any, where: str | None = None) -> int:
+    """The size of a memory or a disk, as parse_size_mib reads it; a small one has to name its unit.
+
+    Raises InputError for ``memory: 1`` too, where somebody has meant 1 GiB.
+    """
+    size_mib = parse_size_mib(value, where)
+    plain = _SIZE.match(str(value))
+    if plain and not plain.group(2) and float(plain.group(1)) < LEAST_PLAIN_MIB:
+        digits = f"{float(plain.group(1)):g}"
+        raise InputError(
+            f"{digits} without a unit is {digits} MiB",
+            where=where,
+            hint=f"Write {digits}GiB, or {digits}MiB if so little is meant",
+        )
+    return size_mib
 
 
 def parse_size_kib(value: t.Any) -> int:

@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
     TextField,
     Values,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import COUNT, CPU
 
 
@@ -51,7 +51,7 @@ class _Memory(GroupField):
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
         if not isinstance(value, Mapping):
-            size = parse_size_mib(value, where)
+            size = parse_capacity_mib(value, where)
             return {"maximum": size, "current": size}
         values = super().check({_SALT_MEMORY.get(str(k), k): v for k, v in value.items()}, where, have)
         if "slots" in values and "max" not in values:
@@ -124,9 +124,9 @@ MEMORY = _Memory(
     "memory",
     "",
     (
-        SizeField("maximum", "memory"),
-        SizeField("current", "currentMemory"),
-        SizeField("max", "maxMemory"),
+        SizeField("maximum", "memory", capacity=True),
+        SizeField("current", "currentMemory", capacity=True),
+        SizeField("max", "maxMemory", capacity=True),
         AttributeField("slots", validators.whole_number(1, 256), "maxMemory@slots"),
         SizeField("hard_limit", "memtune/hard_limit"),
         SizeField("soft_limit", "memtune/soft_limit"),

@@ -232,7 +232,7 @@ CPU = _Cpu(
             (
                 AttributeField("id", INDEX, "@id"),
                 AttributeField("cpus", validators.cpu_set, "@cpus"),
-                SizeField("memory", "@memory"),
+                SizeField("memory", "@memory", capacity=True),
                 AttributeField("access", validators.choice("shared", "private"), "@memAccess"),
                 AttributeField("discard", validators.yes_or_no, "@discard"),
                 NamedListField(

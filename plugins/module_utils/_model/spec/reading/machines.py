@@ -163,7 +163,9 @@ def _read(spec: t.Any, common: _Common, where: str, find_existing: FindExisting)
     leaves = given.get("state") == ABSENT
     for key in ("name",) if leaves or existing else ("name", "vcpus", "memory"):
         if key not in given:
-            raise InputError(f"{key} is missing", where=where or None, hint=NEW_MACHINE)
+            # Without a place it is the only one, most often of the command line, where its name may be misspelled.
+            nowhere = "" if where or "name" not in given else f"there is no machine {given['name']!r}, and "
+            raise InputError(f"{nowhere}{key} is missing", where=where or None, hint=NEW_MACHINE)
     disks = resolve_devices("disk", common.disk_profiles, options, have and have.get("disks", {}))
     image_is_old = _is_of_other_disk(disks, options, have)
     disks = disks if image_is_old else _place_image(disks, options)

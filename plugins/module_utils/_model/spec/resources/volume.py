@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum i
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Field, TextField
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import DEFAULT_POOL
 
@@ -43,7 +43,7 @@ PERMISSIONS: tuple[Field, ...] = (
 VOLUME_RULES: dict[str, validators.Rule] = {
     "name": volume_name,
     "pool": pool_name,
-    "size": parse_size_mib,
+    "size": parse_capacity_mib,
     "format": validators.choice(*FORMATS),
     "src": validators.text,
     "path": validators.path,

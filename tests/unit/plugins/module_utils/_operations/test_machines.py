@@ -370,7 +370,7 @@ def test_an_error_that_nobody_expected_while_planning_is_that_machines_alone(
     # What is wrong in the task itself still keeps all of it from being done.
     with pytest.raises(InputError, match="size: 1 MiB is less than"):
         make_plans(
-            [*specs[:2], read_machine({**SPEC, "name": "a4", "disks": [{"name": "system", "size": 1}]})],
+            [*specs[:2], read_machine({**SPEC, "name": "a4", "disks": [{"name": "system", "size": "1MiB"}]})],
             Hypervisor(conn, image_pool="images"),
             "machines",
         )
@@ -397,7 +397,7 @@ REFUSED: list[tuple[dict[str, t.Any], type[VirtError], str]] = [
     ({"nics": [{"name": "eth0", "network": "defualt"}]}, NotFoundError, "'defualt'.*Did you mean default"),
     ({"nics": [{"name": "eth0", "mac": "52:54:00:00:00:01"}]}, ConflictError, "belongs to machine web1"),
     ({"disks": [{"name": "system", "pool": "fast"}]}, NotFoundError, r"^disks\[0\]\.pool: .*'fast'"),
-    ({"disks": [{"name": "system", "size": 1}]}, InputError, r"^disks\[0\]\.size: 1 MiB is less than"),
+    ({"disks": [{"name": "system", "size": "1MiB"}]}, InputError, r"^disks\[0\]\.size: 1 MiB is less than"),
     ({"machine_type": "q36"}, UnsupportedError, "'q36'"),
 ]
 
@@ -424,7 +424,11 @@ def test_a_machine_of_somebody_else_is_in_the_way(conn: t.Any) -> None:
 
 CANNOT: list[tuple[dict[str, t.Any], type[VirtError], str]] = [
     ({"disks": [{"name": "system", "size": "20GiB"}, {"name": "data", "size": 63}]}, InputError, "never shrunk"),
-    ({"disks": [*SPEC["disks"], {"name": "more", "size": 1, "pool": "none"}]}, NotFoundError, r"^disks\[2\]\.pool"),
+    (
+        {"disks": [*SPEC["disks"], {"name": "more", "size": "1MiB", "pool": "none"}]},
+        NotFoundError,
+        r"^disks\[2\]\.pool",
+    ),
     ({"disks": [{"name": "system", "size": "20GiB", "model": "sata"}]}, UnsupportedError, "model is virtio"),
     ({"image": None, "disks": [{"name": "system", "source": "debian.raw"}]}, NotFoundError, "has no volume"),
     ({"nics": [{"name": "eth0", "mac": "52:54:00:aa:aa:aa"}]}, UnsupportedError, "52:54:00:aa:aa:aa"),

@@ -163,7 +163,9 @@ def test_the_hypervisor_is_checked_once_and_only_for_volumes_of_others(
     monkeypatch.setattr(volume_usage, "collect_users", counted)
     for name in ("w.qcow2", "y.qcow2", "z.qcow2"):
         host.add_volume(name)
-    host.make(one("a", {"size": 1}, Disks.ON_IMAGE), one("b", Disks.ON_IMAGE, {**Disks.CDROM, "source": "w.qcow2"}))
+    host.make(
+        one("a", {"size": "1MiB"}, Disks.ON_IMAGE), one("b", Disks.ON_IMAGE, {**Disks.CDROM, "source": "w.qcow2"})
+    )
     assert not looks
     machines = [one("c", Disks.WRITE), one("d", {"source": "y.qcow2"}), one("e", {"backing": "z.qcow2"})]
     host.make(*machines)

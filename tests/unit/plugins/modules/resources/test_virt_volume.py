@@ -58,18 +58,18 @@ def test_every_option_of_a_volume_is_one_of_the_module() -> None:
 def test_the_result_has_what_is_documented_and_nothing_else(conn: t.Any) -> None:
     documented = yaml.safe_load(virt_volume.RETURN)["volumes"]["contains"]
     always = {name for name, what in documented.items() if what["returned"] == "always"}
-    for params in ({"size": 1}, {"state": "absent"}, {"state": "absent"}):
+    for params in ({"size": "1MiB"}, {"state": "absent"}, {"state": "absent"}):
         assert set(call(name="fresh", **params)["volumes"][0]) == always
     assert set(documented) - always == {"msg"}
 
 
 def test_the_difference_is_the_volume(conn: t.Any) -> None:
-    answers = [call(check_mode, name="fresh.raw", size=1) for check_mode in (True, False)]
+    answers = [call(check_mode, name="fresh.raw", size="1MiB") for check_mode in (True, False)]
     assert answers[0] == answers[1]
     (diff,) = answers[0]["diff"]
     assert diff["before"] == ""
     assert "pool: default\n" in diff["after"] and "format: raw\nsize_bytes: 1048576\n" in diff["after"]
-    again = call(name="fresh.raw", size=1)
+    again = call(name="fresh.raw", size="1MiB")
     assert (again["changed"], again["diff"]) == (False, [])
     gone = call(name="fresh.raw", state="absent")
     assert (gone["changed"], gone["diff"][0]["after"]) == (True, "")
@@ -84,10 +84,10 @@ def test_the_difference_is_the_volume(conn: t.Any) -> None:
             {"volumes": [{"name": "a"}, {"pool": "default", "name": "a"}]},
             "volumes[1]: is the same volume as volumes[0]",
         ),
-        ({"volumes": [{"size": 1}]}, "volumes[0].name: is missing"),
+        ({"volumes": [{"size": "1MiB"}]}, "volumes[0].name: is missing"),
         ({"name": "a", "src": "a"}, "src: the controller has not sent the file. Call the module in a task by its full"),
         ({"name": "a", "path": "/a", "uri": "qemu+tls://hv9/system"}, "path: files of hv9 cannot be read from here"),
-        ({"name": "a", "size": 1, "used_elsewhere": {"hv2": 1}}, "used_elsewhere.hv2: 1 is neither a result"),
+        ({"name": "a", "size": "1MiB", "used_elsewhere": {"hv2": 1}}, "used_elsewhere.hv2: 1 is neither a result"),
     ],
 )
 def test_options_that_do_not_go_together(conn: t.Any, params: dict[str, t.Any], text: str) -> None:
@@ -104,7 +104,7 @@ def test_all_that_is_wrong_is_said_and_nothing_is_done(conn: t.Any) -> None:
     pool = conn.storagePoolLookupByName("default")
     before = pool.listVolumes()
     with pytest.raises(VirtError) as caught:
-        call(volumes=[{"name": "a", "size": 1}, {"name": "b"}, {"name": "c", "pool": "nowhere", "size": 1}])
+        call(volumes=[{"name": "a", "size": "1MiB"}, {"name": "b"}, {"name": "c", "pool": "nowhere", "size": "1MiB"}])
     assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == ["volumes[1].size", "volumes[2].pool"]
     assert pool.listVolumes() == before
 
@@ -126,6 +126,6 @@ def test_one_that_fails_leaves_the_others(conn: t.Any, monkeypatch: pytest.Monke
         return planned
 
     monkeypatch.setattr(change, "plan_present", first_fails)
-    answer = call(volumes=[{"name": "a", "size": 1}, {"name": "b", "size": 1}])
+    answer = call(volumes=[{"name": "a", "size": "1MiB"}, {"name": "b", "size": "1MiB"}])
     assert "the disk has caught fire" in answer["msg"] and answer["msg"].endswith("Succeeded: b")
     assert [each["changed"] for each in answer["volumes"]] == [False, True]

@@ -74,7 +74,10 @@ def test_names_of_images_are_no_longer_than_they_may_be() -> None:
 
 
 def test_full_copies_and_raw_disks_stay_such() -> None:
-    disks = [{"name": "a", "size": 8, "image": "i", "clone": "copy"}, {"name": "b", "size": 8, "format": "raw"}]
+    disks = [
+        {"name": "a", "size": "8MiB", "image": "i", "clone": "copy"},
+        {"name": "b", "size": "8MiB", "format": "raw"},
+    ]
     found = clone(disks=disks)
     assert [disk["image"] for disk in found.entry["disks"]] == ["clone-of-web1-a", "clone-of-web1-b"]
     assert [(disk.clone, disk.format) for disk in read_machine(found.entry).disks] == [("copy", None), (None, "raw")]

@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._cloning.plan import pl
 CLONE_PLAN: t.Callable[..., dict[str, t.Any]] = purges.FilterModule().filters()["clone_plan"]
 OFF = {"name": "web1", "state": "shutoff", "saved": False, "building": False}
 OTHER = {**OFF, "name": "db1", "state": "running"}
-ENTRY = {"name": "web1", "vcpus": 1, "memory": 512, "disks": [{"name": "system", "size": 8}], "nics": []}
+ENTRY = {"name": "web1", "vcpus": 1, "memory": 512, "disks": [{"name": "system", "size": "8MiB"}], "nics": []}
 EXPORTS = {"hv1": {"machines": [{"name": "web1", "entry": ENTRY, "not_exported": ["x"]}]}, "hv2": {"machines": []}}
 SILENT = {"unreachable": True, "msg": "no route"}
 
@@ -30,7 +30,7 @@ def test_one_that_is_off() -> None:
         "hypervisor": "hv1",
         "entry": {
             **{"name": "web2", "hypervisor": "hv1", "vcpus": 1, "memory": 512, "nics": []},
-            "disks": [{"name": "system", "size": 8, "image": "clone-of-web1-system"}],
+            "disks": [{"name": "system", "size": "8MiB", "image": "clone-of-web1-system"}],
         },
         "images": {"clone-of-web1-system": {"machine": "web1", "disk": "system"}},
         "text": "web2 is cloned from web1 on hv1:\n  disk system: image clone-of-web1-system\n  not taken along: x",

@@ -249,7 +249,7 @@ CONSTRAINTS: list[tuple[str, Facts, dict[str, t.Any], str]] = [
         spec("a", vcpus=2),
         "needs 2 vCPUs, 1 are free (8 for each of its 2 CPUs)",
     ),
-    ("pool", facts(), spec("a", disks=[{"name": "d", "size": 1, "pool": "ssd"}]), "has no pool ssd (has default"),
+    ("pool", facts(), spec("a", disks=[{"name": "d", "size": "1MiB", "pool": "ssd"}]), "has no pool ssd (has default"),
     ("pool asleep", facts(pools={"default": {"active": False}}), spec("a"), "pool default is not active"),
     (
         "pool full",
@@ -326,8 +326,8 @@ DISKS: list[tuple[dict[str, t.Any], bool]] = [
     ({"name": "x", "source": "/srv/a.raw", "pool": "iso"}, True),
     ({"name": "x", "state": "absent", "pool": "iso"}, True),
     ({"name": "cd", "device": "cdrom", "source": "a.iso", "pool": "iso"}, False),
-    ({"name": "x", "size": 1, "pool": "iso"}, False),
-    ({"name": "x", "size": 1, "backing": {"volume": "b", "pool": "iso"}}, False),
+    ({"name": "x", "size": "1MiB", "pool": "iso"}, False),
+    ({"name": "x", "size": "1MiB", "backing": {"volume": "b", "pool": "iso"}}, False),
 ]
 
 

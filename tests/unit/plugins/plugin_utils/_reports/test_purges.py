@@ -178,3 +178,25 @@ def test_one_that_was_elsewhere_when_the_inventory_was_read() -> None:
         (results, None, {"web1": "hv1", "web2": "hv2"}),
     ):
         assert choose_purges(found, ["web1"], on, homes=homes)["by_hypervisor"] == {"hv1": ["web1"]}
+
+
+def misspelled(similar: list[str], more: str | None = None, **options: t.Any) -> str:
+    results = {"hv1": answered({**absent("wbe1"), "similar": similar}), "hv2": answered(absent("wbe1"))}
+    return str(choose_purges(results, ["wbe1"], **options)["text"])
+
+
+def test_who_has_misspelled_a_name_is_told_the_nearest_one() -> None:
+    assert misspelled(["web2x", "web1"]) == "wbe1: there is no such machine on hv1, hv2. Did you mean web1?"
+    assert misspelled([]) == "wbe1: there is no such machine on hv1, hv2"
+
+
+def test_hypervisors_that_limit_leaves_out_are_named_for_what_was_not_found() -> None:
+    assert misspelled(["web1"], unasked=["hv3", "hv4"]) == (
+        "wbe1: there is no such machine on hv1, hv2. Did you mean web1? With --limit, hv3, hv4 were not asked"
+    )
+    assert misspelled([], unasked=["hv3"]) == (
+        "wbe1: there is no such machine on hv1, hv2. With --limit, hv3 was not asked"
+    )
+    assert choose_purges({"hv1": answered(machine("web1"))}, ["web1"], unasked=["hv3"])["text"] == (
+        "web1 on hv1 (shutoff):\n  delete the machine itself"
+    )

@@ -87,7 +87,7 @@ def test_one_that_is_to_be_removed_needs_only_a_name() -> None:
         ({"nmae": 1}, "unknown option 'nmae'"),
         ({"memory": "much"}, "memory: 'much' is not"),
         ({"disks": [{"name": "a", "size": "big"}]}, "disks[0].size"),
-        ({"vcpus": 2, "memory": 1, "cpu": {"topology": {"cores": 3}}}, "the topology makes 3 vCPUs"),
+        ({"vcpus": 2, "memory": "1MiB", "cpu": {"topology": {"cores": 3}}}, "the topology makes 3 vCPUs"),
     ],
 )
 def test_its_other_options_are_checked_all_the_same(options: dict[str, t.Any], text: str) -> None:

@@ -38,14 +38,14 @@ SPECS: list[dict[str, t.Any]] = [
     {},
     {"firmware": "efi", "graphics": "vnc", "title": "A title", "description": "Two\nlines"},
     {"graphics": {"type": "spice", "listen": "127.0.0.1"}},
-    {"disks": [{"name": "data", "size": "1GiB", "model": "scsi"}, {"name": "old", "size": 10, "model": "sata"}]},
+    {"disks": [{"name": "data", "size": "1GiB", "model": "scsi"}, {"name": "old", "size": "10MiB", "model": "sata"}]},
     {"disk_profile": "none", "nic_profile": "none"},
     {"nics": [{"name": "eth1", "network": "default", "model": "e1000"}]},
     {
         "disks": [
             {"name": "cd", "device": "cdrom"},
             {"name": "fd", "device": "floppy"},
-            {"name": "x", "size": 1, "io": "native", "cache": "none", "readonly": True, "serial": "S 1"},
+            {"name": "x", "size": "1MiB", "io": "native", "cache": "none", "readonly": True, "serial": "S 1"},
         ]
     },
     {

@@ -218,7 +218,7 @@ def test_maintenance_keeps_new_machines_out() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ({"memory": 1}, "decision: unknown option 'memory'"),
+        ({"memory": "1MiB"}, "decision: unknown option 'memory'"),
         ({"memory_mib": "much"}, "decision.memory_mib: 'much' is not allowed"),
         ({"pools_mib": {"default": -1}}, "decision.pools_mib.default: -1 is not allowed"),
         ({"shared_pools_mib": {"default": "all"}}, "decision.shared_pools_mib.default: 'all' is not allowed"),

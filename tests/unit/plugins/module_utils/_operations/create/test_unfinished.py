@@ -39,7 +39,7 @@ SPEC: dict[str, t.Any] = {
     "disks": [{"name": "system", "size": "20GiB"}],
     "seed": {"method": "none"},
 }
-MORE: dict[str, t.Any] = {"disks": [*SPEC["disks"], {"name": "more", "size": 1}]}
+MORE: dict[str, t.Any] = {"disks": [*SPEC["disks"], {"name": "more", "size": "1MiB"}]}
 GUEST = """
 <domain type='test'><name>guest</name>{uuid}<memory>1</memory><os><type>hvm</type></os>
 <devices>{disk}</devices></domain>

@@ -46,7 +46,7 @@ SPEC: dict[str, t.Any] = {
     "nic_profile": "none",
     "disks": [{"name": "system", "size": 64}],
 }
-MORE: dict[str, t.Any] = {"disks": [*SPEC["disks"], {"name": "more", "size": 1}]}
+MORE: dict[str, t.Any] = {"disks": [*SPEC["disks"], {"name": "more", "size": "1MiB"}]}
 ATTRIBUTE = "user.brine.build"
 NODE = "<node><pool type='dir'><name>default</name><target><path>{}</path></target></pool></node>"
 THEIRS = b"what somebody has restored " * 10000

@@ -52,7 +52,7 @@ def test_what_others_are_backed_by(host: Host) -> None:
         assert "backs volume default/y.qcow2" in host.refused(one("a", xml=xml(host, rest)))
 
 
-NEW = {"size": 1}
+NEW = {"size": "1MiB"}
 
 
 def naming(host: Host, volume: str, rest: str = "") -> str:

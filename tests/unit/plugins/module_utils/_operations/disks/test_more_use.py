@@ -88,7 +88,7 @@ def test_two_machines_of_one_task(host: Host) -> None:
 def test_a_readonly_disk_that_was_not_made_for_the_machine_does_not_grow(host: Host, source: dict[str, t.Any]) -> None:
     host.add_guest()
     host.make(one("a", {**source, "readonly": True}))
-    assert host.refused(one("a", {"size": 2})).startswith(
+    assert host.refused(one("a", {"size": "2MiB"})).startswith(
         f"machines[0].disks[0].size: the disk is read-only, and its volume {source['source']} was not created for this "
         "machine"
     )
@@ -96,6 +96,6 @@ def test_a_readonly_disk_that_was_not_made_for_the_machine_does_not_grow(host: H
 
 def test_a_volume_that_others_have_does_not_grow(host: Host) -> None:
     host.make(one("a", Disks.WRITE))
-    assert host.plan(one("a", {"size": 2}))[0].steps
+    assert host.plan(one("a", {"size": "2MiB"}))[0].steps
     host.add_volume("over.qcow2", "-b", str(host.path), "-F", "qcow2")
-    assert "backs volume default/over.qcow2" in host.refused(one("a", {"size": 2}))
+    assert "backs volume default/over.qcow2" in host.refused(one("a", {"size": "2MiB"}))

@@ -27,7 +27,7 @@ def decided(kind: str, *, local: bool = True, **options: t.Any) -> tuple[str | N
         "vcpus": 1,
         "memory": 128,
         "image": "i",
-        "disks": [{"name": "system", "size": 8, **options}],
+        "disks": [{"name": "system", "size": "8MiB", **options}],
     }
     disk = _decide(read_machine(spec).disks[0], Pool("p", "/p", 0, None, type=kind, local=local), IMAGE, None)
     return disk.clone, disk.format

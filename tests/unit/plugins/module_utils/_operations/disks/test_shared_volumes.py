@@ -58,7 +58,7 @@ def test_a_saved_state_that_cannot_be_read(host: Host) -> None:
         "determined whether something writes to volume x.qcow2, which would break every overlay on it"
     )
     host.plan(one("a", Disks.READONLY))
-    host.plan(one("b", {"size": 1}))
+    host.plan(one("b", {"size": "1MiB"}))
 
 
 def test_a_saved_state_that_can(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_a_pool_that_is_not_active(host: Host) -> None:
 
 
 def test_what_was_made_for_a_machine_it_takes_back_even_so(host: Host) -> None:
-    host.make(one("a", {"size": 1}))
+    host.make(one("a", {"size": "1MiB"}))
     subprocess.run(
         ["qemu-img", "create", "-q", "-f", "qcow2", str(host.directory / "default" / "a-d.qcow2"), "1M"], check=True
     )
@@ -161,7 +161,7 @@ def test_what_was_made_for_a_machine_it_takes_back_even_so(host: Host) -> None:
     record = host.conn.lookupByName("a").XMLDesc(2)
     host.conn.defineXML(re.sub("<disk .*</disk>", "", record, flags=re.DOTALL))
     assert host.files("a") == []
-    host.make(one("a", {"size": 1}))
+    host.make(one("a", {"size": "1MiB"}))
     assert host.files("a") == ["a-d.qcow2"]
 
 

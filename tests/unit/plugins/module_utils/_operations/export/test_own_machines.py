@@ -94,10 +94,15 @@ class TestMinimal:
             {"vcpus": {"maximum": 4, "current": 2}},
             {"memory": {"maximum": 256, "current": 128}},
             {"disks": [{"name": "system", "size": 64}]},
-            {"disks": [{"name": "system", "size": 64, "format": "raw"}, {"name": "data", "size": 1, "model": "scsi"}]},
+            {
+                "disks": [
+                    {"name": "system", "size": 64, "format": "raw"},
+                    {"name": "data", "size": "1MiB", "model": "scsi"},
+                ]
+            },
             {"disks": [{"name": "cd", "device": "cdrom"}]},
-            {"disks": [{"name": "a", "size": 1, "boot_order": 2}, {"name": "b", "size": 1, "boot_order": 1}]},
-            {"disks": [{"name": "system", "size": 1, "cache": "none", "io": "native", "serial": "S1"}]},
+            {"disks": [{"name": "a", "size": "1MiB", "boot_order": 2}, {"name": "b", "size": "1MiB", "boot_order": 1}]},
+            {"disks": [{"name": "system", "size": "1MiB", "cache": "none", "io": "native", "serial": "S1"}]},
             {"nics": [{"name": "eth0", "network": "n1"}]},
             {"nics": [{"name": "eth0", "network": "n1", "mac": "52:54:00:12:34:56", "mtu": 9000, "model": "e1000"}]},
             {"nics": [{"name": "eth0", "network": "n1", "addresses": ["192.0.2.10/24"]}]},
@@ -126,7 +131,7 @@ class TestMinimal:
         host.image(host.pool / IMAGE)
         disks: list[dict[str, t.Any]] = [
             {"name": "system", "image": IMAGE, "size": 128},
-            {"name": "copy", "size": 1},
+            {"name": "copy", "size": "1MiB"},
             {"name": "over", "backing": {"volume": below.name, "pool": "default", "format": "qcow2"}, "size": 64},
         ]
         host.make(**CORE, **OFF, disks=disks)
@@ -143,7 +148,7 @@ class TestMinimal:
         assert entry["disks"] == [{"name": "system", "size": 64, "image": IMAGE, "clone": "copy"}]
 
     def test_a_copy_of_an_image_that_is_not_on_the_first_disk(self, host: PurgeHost) -> None:
-        host.make(**CORE, **OFF, disks=[{"name": "data", "size": 1}, {"name": "system", "size": 64}])
+        host.make(**CORE, **OFF, disks=[{"name": "data", "size": "1MiB"}, {"name": "system", "size": 64}])
         host.write(replace(host.notes(), image=ImageNote("debian", IMAGE, "default", "system")))
         entry, _missing = exported(host.conn)
         assert [disk.get("image") for disk in entry["disks"]] == [None, IMAGE]
@@ -171,7 +176,9 @@ class TestMinimal:
 
     def test_which_disk_is_on_the_image_is_remembered(self, host: PurgeHost) -> None:
         host.image(host.pool / IMAGE)
-        host.make(**CORE, **OFF, disks=[{"name": "data", "size": 1}, {"name": "system", "image": IMAGE, "size": 64}])
+        host.make(
+            **CORE, **OFF, disks=[{"name": "data", "size": "1MiB"}, {"name": "system", "image": IMAGE, "size": 64}]
+        )
         assert host.notes().image == ImageNote("debian", IMAGE, "default", "system")
 
     @pytest.mark.parametrize(
@@ -181,7 +188,7 @@ class TestMinimal:
     def test_the_image_of_a_disk_that_somebody_has_detached_is_not_that_of_the_next(
         self, host: PurgeHost, disk: str, missing: tuple[str, ...]
     ) -> None:
-        host.make(**CORE, **OFF, disks=[{"name": "system", "size": 64}, {"name": "data", "size": 1}])
+        host.make(**CORE, **OFF, disks=[{"name": "system", "size": 64}, {"name": "data", "size": "1MiB"}])
         host.write(replace(host.notes(), image=ImageNote("debian", IMAGE, "default", disk)))
         host.detach("web1", "web1-system.qcow2")
         (before,) = MachineExports(host.conn).results(["web1"])
@@ -192,7 +199,7 @@ class TestMinimal:
         plan.steps[0].apply()
         entry, found = exported(host.conn)
         assert (entry, found) == (before.export.entry, before.export.not_exported)
-        assert entry["disks"] == [{"name": "data", "size": 1, "boot_order": 2}]
+        assert entry["disks"] == [{"name": "data", "size": "1MiB", "boot_order": 2}]
         assert found == (*missing, "disks.data.target: vdb")
 
     def test_a_size_that_is_no_whole_number(self, host: PurgeHost) -> None:
@@ -230,7 +237,7 @@ class TestNotExported:
         assert "geheim" not in json.dumps([entry, missing])
 
     def test_the_seed(self, host: PurgeHost) -> None:
-        host.make(**CORE, start=False, disks=[{"name": "system", "size": 1}])
+        host.make(**CORE, start=False, disks=[{"name": "system", "size": "1MiB"}])
         host.write(replace(host.notes(), seed=SeedNote("nocloud", "0" * 64, "ansible")))
         entry, missing = exported(host.conn)
         assert "seed" not in entry
@@ -249,7 +256,7 @@ class TestNotExported:
         assert (entry.get("disks"), missing) == (None, ("devices/disk[sdc] type=file device=cdrom",))
 
     def test_a_boot_order_with_a_device_that_is_in_no_entry(self, host: PurgeHost) -> None:
-        host.make(**CORE, **OFF, disks=[{"name": "system", "size": 1}])
+        host.make(**CORE, **OFF, disks=[{"name": "system", "size": "1MiB"}])
         nic = "<interface type='user'><mac address='52:54:00:00:00:01'/><boot order='2'/></interface>"
         host.attach("web1", nic)
         entry, missing = exported(host.conn)
@@ -257,7 +264,7 @@ class TestNotExported:
         assert "boot_order: devices that are not in the entry have a place in it" in missing
 
     def test_a_pool_that_is_gone(self, host: PurgeHost) -> None:
-        host.make(**CORE, **OFF, disks=[{"name": "system", "size": 1}])
+        host.make(**CORE, **OFF, disks=[{"name": "system", "size": "1MiB"}])
         host.handle.destroy()
         (result,) = MachineExports(host.conn).results(["web1"])
         assert result.export is not None

@@ -40,7 +40,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 )
 
 SYSTEM = "web1-system.qcow2"
-TWO_DISKS: dict[str, t.Any] = {"disks": [{"name": "system", "size": 64}, {"name": "data", "size": 1}]}
+TWO_DISKS: dict[str, t.Any] = {"disks": [{"name": "system", "size": 64}, {"name": "data", "size": "1MiB"}]}
 
 
 class Killed(BaseException):
@@ -303,7 +303,7 @@ class TestChangedSincePlanned:
     def test_it_has_got_a_volume(self, host: PurgeHost) -> None:
         """As from a run that was creating the machine all the time."""
         host.make()
-        spec = {"disks": [{"name": "system", "size": 64}, {"name": "more", "size": 1}]}
+        spec = {"disks": [{"name": "system", "size": 64}, {"name": "more", "size": "1MiB"}]}
         results = plan_purges(host.conn, ["web1"], PurgeOptions())
         host.make(**spec)
         carry_out(host.conn, results, PurgeOptions(), lock_seconds=1)
@@ -395,3 +395,13 @@ def test_a_volume_that_cannot_be_deleted_does_not_hide_those_that_were(
     )
     assert not host.one()["failed"]
     assert (host.names(), host.files()) == (set(), {})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "similar"), [("wbe1", ["web1"]), ("web", ["web1"]), ("web2", []), ("database", []), ("web1", None)]
+)
+def test_who_is_not_there_may_be_misspelled(host: PurgeHost, wrong: str, similar: list[str] | None) -> None:
+    """web2 that is gone is not web1 misspelled: only its number is another one."""
+    host.make(**TWO_DISKS)
+    (result,) = plan_purges(host.conn, [wrong], PurgeOptions())
+    assert result.as_result().get("similar") == similar

@@ -43,7 +43,7 @@ def stays(host: PurgeHost, name: str, reason: str, **params: t.Any) -> dict[str,
 
 
 def test_a_machine_goes_with_its_own_disks(host: PurgeHost) -> None:
-    host.make(disks=[{"name": "system", "size": 64}, {"name": "data", "size": 1, "format": "raw"}])
+    host.make(disks=[{"name": "system", "size": 64}, {"name": "data", "size": "1MiB", "format": "raw"}])
     (host.pool / "web1-data.raw").write_bytes(b"written by the guest")
     result = host.one()
     assert result == {
@@ -160,7 +160,7 @@ class TestWhatIsNotItsOwn:
 
     def test_without_a_mark_its_own_definition_has_to_say_it(self, host: PurgeHost) -> None:
         """Notes of an earlier version."""
-        host.make(disks=[{"name": "system", "size": 64}, {"name": "lost", "size": 1}])
+        host.make(disks=[{"name": "system", "size": 64}, {"name": "lost", "size": "1MiB"}])
         notes = host.notes()
         volumes = tuple(dataclasses.replace(note, identity="") for note in notes.volumes)
         host.write(dataclasses.replace(notes, volumes=volumes))

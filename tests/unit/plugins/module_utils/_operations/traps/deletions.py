@@ -49,7 +49,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volumes.volume_host import play_daemon
 
 SYSTEM, MORE, ISO, IMAGE = "web1-system.qcow2", "web1-more.qcow2", "web1-seed.iso", "tiny-0123456789abcdef.qcow2"
-TWO_DISKS: dict[str, t.Any] = {"disks": [*SPEC["disks"], {"name": "more", "size": 1}]}
+TWO_DISKS: dict[str, t.Any] = {"disks": [*SPEC["disks"], {"name": "more", "size": "1MiB"}]}
 REFRESH: dict[str, t.Any] = {"seed": {"user": "other"}, "seed_policy": "refresh"}
 DATA = "data.qcow2"
 SEED, MARK = b"another seed", "m" * 32

@@ -18,7 +18,7 @@ NIC = {"name": "eth0", "network": "n1"}
 @pytest.mark.parametrize(
     "more",
     [
-        {"disks": [{"name": "d", "size": 1, "cache": "default"}]},
+        {"disks": [{"name": "d", "size": "1MiB", "cache": "default"}]},
         {"nics": [{**NIC, "queues": 1}]},
         {"vcpus": {"maximum": 2, "cpuset": "0,1"}},
         {"vcpus": {"maximum": 2, "cpuset": "3,0-2,^1"}},
@@ -35,8 +35,8 @@ def test_a_second_run_has_nothing_to_do(host: Host, more: dict[str, t.Any]) -> N
 
 
 def test_back_to_the_default_cache(host: Host) -> None:
-    host.make(one("a", {"size": 1, "cache": "none"}))
-    host.make(one("a", {"size": 1, "cache": "default"}))
+    host.make(one("a", {"size": "1MiB", "cache": "none"}))
+    host.make(one("a", {"size": "1MiB", "cache": "default"}))
     assert "cache=" not in host.conn.lookupByName("a").XMLDesc(2)
 
 

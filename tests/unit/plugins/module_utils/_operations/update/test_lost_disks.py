@@ -14,8 +14,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree,
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
 
-EMPTY: dict[str, t.Any] = {"size": 1}
-LARGER: dict[str, t.Any] = {"size": 2}
+EMPTY: dict[str, t.Any] = {"size": "1MiB"}
+LARGER: dict[str, t.Any] = {"size": "2MiB"}
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_another_source_that_the_task_names_is_that(lost: Host, other: dict[str,
 
 
 def test_it_has_its_new_size_at_once(lost: Host) -> None:
-    (todo,) = lost.plan(one("a", EMPTY, {"size": 3}))
+    (todo,) = lost.plan(one("a", EMPTY, {"size": "3MiB"}))
     words = [step.description for step in todo.steps]
     assert words.index("grow disk e of a to 3 MiB") < words.index("change the definition of a: disk e")
     with pytest.raises(InputError, match="the disk has 2 MiB, the task asks for 1"):

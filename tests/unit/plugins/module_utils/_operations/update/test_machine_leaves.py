@@ -29,7 +29,11 @@ SPEC: dict[str, t.Any] = {
     "disks": [{"name": "system", "size": 64}],
     "seed": {"method": "none"},
 }
-CHANGE: dict[str, t.Any] = {"memory": 256, "tags": ["moved"], "disks": [*SPEC["disks"], {"name": "more", "size": 1}]}
+CHANGE: dict[str, t.Any] = {
+    "memory": 256,
+    "tags": ["moved"],
+    "disks": [*SPEC["disks"], {"name": "more", "size": "1MiB"}],
+}
 LEFT = (
     "machine new1 is no longer on this hypervisor: it was moved or undefined in the meantime. It was not defined "
     "here again. Look for it on the other hypervisors, and run this again there"

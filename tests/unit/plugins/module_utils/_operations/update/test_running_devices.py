@@ -83,18 +83,18 @@ def error_of(host: Host, spec: dict[str, t.Any]) -> str:
 def test_a_new_disk_gets_no_target_that_only_the_running_machine_has(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host.make(one("a", {"size": 1}, start=True))
+    host.make(one("a", {"size": "1MiB"}, start=True))
     guest = Guest(host, monkeypatch)
     guest.plug_in(FOREIGN)
-    host.make(one("a", {"size": 1}, {"size": 1}))
+    host.make(one("a", {"size": "1MiB"}, {"size": "1MiB"}))
     assert guest.calls == ["attach vdc"]
     assert guest.files["vdb"] == "/srv/theirs.img"
 
 
 def test_a_failed_attachment_takes_nobody_elses_disk_out(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    host.make(one("a", {"size": 1}, start=True))
+    host.make(one("a", {"size": "1MiB"}, start=True))
     guest = Guest(host, monkeypatch)
-    plans = host.plan(one("a", {"size": 1}, {"size": 1}))
+    plans = host.plan(one("a", {"size": "1MiB"}, {"size": "1MiB"}))
     # Between the plan and the deed, somebody plugs in a disk of theirs.
     guest.plug_in(FOREIGN)
     outcome = run_plans(plans, concurrency=1)[0]
@@ -104,15 +104,15 @@ def test_a_failed_attachment_takes_nobody_elses_disk_out(host: Host, monkeypatch
     assert guest.files["vdb"] == "/srv/theirs.img"
 
 
-@pytest.mark.parametrize("change", [{"state": "absent"}, {"size": 2}])
+@pytest.mark.parametrize("change", [{"state": "absent"}, {"size": "2MiB"}])
 def test_another_disk_in_the_place_of_one_defined(
     host: Host, monkeypatch: pytest.MonkeyPatch, change: dict[str, t.Any]
 ) -> None:
-    host.make(one("a", {"size": 1}, {"size": 1}, start=True))
+    host.make(one("a", {"size": "1MiB"}, {"size": "1MiB"}, start=True))
     guest = Guest(host, monkeypatch)
     guest.devices.remove(need(guest.devices, "disk/target[@dev='vdb']/.."))
     guest.plug_in(FOREIGN)
-    assert host.refused({"name": "a", "disks": [{"name": "e", "size": 1, **change}]}) == (
+    assert host.refused({"name": "a", "disks": [{"name": "e", "size": "1MiB", **change}]}) == (
         f"machines[0].disks[0]: the running machine has /srv/theirs.img as vdb, and its definition has "
         f"{host.directory}/default/a-e.qcow2 there. Somebody has changed one of the two. Power it off and on first, or "
         "detach that disk with virsh detach-disk"
@@ -120,7 +120,7 @@ def test_another_disk_in_the_place_of_one_defined(
 
 
 def test_a_guest_that_does_not_let_go_of_a_disk(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    host.make(one("a", {"size": 1}, {"size": 1}, start=True))
+    host.make(one("a", {"size": "1MiB"}, {"size": "1MiB"}, start=True))
     guest = Guest(host, monkeypatch)
     guest.lets_go = False
     monkeypatch.setattr(domains, "_DETACH_SECONDS", 0.2)
@@ -218,9 +218,9 @@ def test_two_machines_of_a_task_with_one_address(host: Host, there: bool) -> Non
 
 
 def test_a_disk_beside_one_of_the_tasks_own_xml(host: Host) -> None:
-    host.make(one("a", {"size": 1}))
+    host.make(one("a", {"size": "1MiB"}))
     xml = "<devices><disk type='file'><source file='/srv/more.img'/><target dev='vdb' bus='virtio'/></disk></devices>"
-    host.make(one("a", {"size": 1}, {"size": 1}, xml=xml))
+    host.make(one("a", {"size": "1MiB"}, {"size": "1MiB"}, xml=xml))
     targets = parse_xml(host.conn.lookupByName("a").XMLDesc(2)).iterfind("devices/disk/target")
     assert sorted(target.get("dev", "") for target in targets) == ["vda", "vdb", "vdc"]
 
@@ -247,7 +247,7 @@ def test_a_nic_that_a_killed_run_left_in_the_running_machine(host: Host, monkeyp
 
 
 def test_a_disk_that_a_killed_run_left_in_the_running_machine(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    host.make(one("a", {"size": 1}, {"size": 1}, start=True))
+    host.make(one("a", {"size": "1MiB"}, {"size": "1MiB"}, start=True))
     guest = Guest(host, monkeypatch)
     absent = {"name": "a", "disks": [{"name": "e", "state": "absent"}]}
     killed_after_the_definition(host, absent)
@@ -262,7 +262,7 @@ def test_a_disk_that_a_killed_run_left_in_the_running_machine(host: Host, monkey
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_disk_of_somebody_elses_in_its_place_stays(host: Host, monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
-    host.make(one("a", {"size": 1}, {"size": 1} if own else {"source": "x.qcow2"}, start=True))
+    host.make(one("a", {"size": "1MiB"}, {"size": "1MiB"} if own else {"source": "x.qcow2"}, start=True))
     guest = Guest(host, monkeypatch)
     absent = {"name": "a", "disks": [{"name": "e", "state": "absent"}]}
     killed_after_the_definition(host, absent)
@@ -277,17 +277,17 @@ def test_a_disk_of_somebody_elses_in_its_place_stays(host: Host, monkeypatch: py
 def test_a_disk_that_is_defined_alone_grows_before_it_is_plugged_in(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host.make(one("a", {"size": 1}, start=True))
+    host.make(one("a", {"size": "1MiB"}, start=True))
     guest = Guest(host, monkeypatch)
     # The record of the new disk, its volume and the definition.
-    for step in host.plan(one("a", {"size": 1}, {"size": 1}))[0].steps[:3]:
+    for step in host.plan(one("a", {"size": "1MiB"}, {"size": "1MiB"}))[0].steps[:3]:
         step.apply()
     assert (host.files("a"), list(guest.files)) == (["a-d.qcow2", "a-e.qcow2"], ["vda"])
     grown: list[str] = []
     monkeypatch.setattr(
         volumes, "grow_volume", lambda _pool, name, size, **_format: grown.append(f"{name} {size >> 20} {guest.calls}")
     )
-    host.make(one("a", {"size": 1}, {"size": 2}))
+    host.make(one("a", {"size": "1MiB"}, {"size": "2MiB"}))
     assert grown == ["a-e.qcow2 2 []"]
     assert guest.calls == ["attach vdb"]
 
@@ -305,7 +305,7 @@ def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
     # The test driver makes no device.
     monkeypatch.setattr(volumes, "zero_logical", lambda *_arguments: None)
     monkeypatch.setattr(volumes, "_is_thin", lambda _path: False)
-    host.make(one("a", {"size": 2, "pool": "vg"}, start=True))
+    host.make(one("a", {"size": "2MiB", "pool": "vg"}, start=True))
     mib, told = {"vda": 1}, []
 
     def resize(_domain: t.Any, target: str, size: int, _flags: int) -> None:
@@ -322,7 +322,7 @@ def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
         return real(*arguments, guest_bytes=guest_bytes, **settings)
 
     monkeypatch.setattr(volumes, "grow_volume", grow)
-    wanted = one("a", {"size": 2, "pool": "vg"})
+    wanted = one("a", {"size": "2MiB", "pool": "vg"})
     assert host.plan(wanted)[0].actions == ["grow disk d of a to 2 MiB"]
     host.make(wanted)
     assert told == [("vda", 2)]

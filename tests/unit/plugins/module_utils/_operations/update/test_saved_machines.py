@@ -17,15 +17,15 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     ("changes", "words"),
     [
         ({"disks": [{"name": "d", "state": "absent"}]}, "without disk d"),
-        ({"disks": [{"name": "e", "pool": "default", "size": 1}]}, "create empty disk e"),
-        ({"disks": [{"name": "d", "pool": "default", "size": 2}]}, "grow disk d of a to 2 MiB"),
-        ({"disks": [{"name": "d", "pool": "default", "size": 1, "cache": "none"}]}, "cache of disk d"),
+        ({"disks": [{"name": "e", "pool": "default", "size": "1MiB"}]}, "create empty disk e"),
+        ({"disks": [{"name": "d", "pool": "default", "size": "2MiB"}]}, "grow disk d of a to 2 MiB"),
+        ({"disks": [{"name": "d", "pool": "default", "size": "1MiB", "cache": "none"}]}, "cache of disk d"),
         ({"memory": 65, "disks": []}, "memory"),
         ({"disks": [{"name": "d", "state": "absent"}], "start": True}, "without disk d"),
     ],
 )
 def test_a_saved_machine_keeps_its_devices(host: Host, changes: dict[str, t.Any], words: str) -> None:
-    host.make(one("a", {"size": 1}, start=True))
+    host.make(one("a", {"size": "1MiB"}, start=True))
     host.conn.lookupByName("a").managedSave(0)
     message = host.refused({"name": "a", **changes})
     assert re.match(rf"machines\[0\]: a is saved, and will resume as it was, without these changes: .*{words}", message)
@@ -35,8 +35,8 @@ def test_a_saved_machine_keeps_its_devices(host: Host, changes: dict[str, t.Any]
 
 
 def test_what_a_saved_machine_may_have(host: Host) -> None:
-    host.make(one("a", {"size": 1}, start=True))
+    host.make(one("a", {"size": "1MiB"}, start=True))
     host.conn.lookupByName("a").managedSave(0)
-    host.make(one("a", {"size": 1}, tags=["new"]))
-    host.make(one("a", {"size": 1}, start=True))
+    host.make(one("a", {"size": "1MiB"}, tags=["new"]))
+    host.make(one("a", {"size": "1MiB"}, start=True))
     assert host.conn.lookupByName("a").isActive()

@@ -30,7 +30,7 @@ def refused(host: VolumeHost, **params: t.Any) -> str:
 
 
 def test_what_nothing_uses_goes_once(host: VolumeHost) -> None:
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     result = host.one(name="a", state="absent", size="1TiB", src="not looked for")
     assert (result["present"], result["path"], result["pool"]) == (False, None, "default")
     assert result["actions"] == ["delete volume a of pool default"]
@@ -51,7 +51,7 @@ def test_what_belongs_to_others_is_named_with_who_removes_it(host: VolumeHost) -
 
 def test_one_that_stays_keeps_all(host: VolumeHost) -> None:
     for name in ("a", "b"):
-        host.run(name=name, size=8)
+        host.run(name=name, size="8MiB")
     host.purge.guest("other", disk(host.pool / "b"))
     words = refused_list(host, [{"name": "a", "state": "absent"}, {"name": "b", "state": "absent"}])
     assert "volume b of pool default is kept: it is used by machine other" in words
@@ -66,7 +66,7 @@ def refused_list(host: VolumeHost, volumes: list[dict[str, t.Any]]) -> str:
 
 
 def test_what_is_being_filled_stays(host: VolumeHost) -> None:
-    host.run(name="a", size=8, format="raw")
+    host.run(name="a", size="8MiB", format="raw")
     upload = new_upload(host.purge.conn.getHostname())
     with (host.pool / "a").open("r+b") as file:
         file.write(upload.to_bytes())
@@ -81,15 +81,15 @@ def shared_host(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> VolumeHost
     """A hypervisor whose pool others see as well."""
     monkeypatch.setattr(shared, "shared_because", lambda pool: f"pool {pool.name} is shared")
     monkeypatch.setattr(usage, "seen_elsewhere", lambda pool: f"pool {pool.name} is shared")
-    host.run(name="a", size=8)
-    host.run(name="b", size=8)
+    host.run(name="a", size="8MiB")
+    host.run(name="b", size="8MiB")
     return host
 
 
 def test_in_a_shared_pool_the_others_are_asked_first(shared_host: VolumeHost) -> None:
     host = shared_host
     before = host.purge.files()
-    both = [{"name": "a", "state": "absent"}, {"name": "c", "size": 1}]
+    both = [{"name": "a", "state": "absent"}, {"name": "c", "size": "1MiB"}]
     for check_mode in (True, False):
         answer = host.run(check_mode, volumes=both)
         assert (answer["failed"], answer["changed"], answer["diff"]) == (True, False, [])
@@ -116,7 +116,7 @@ def test_what_no_other_uses_goes(shared_host: VolumeHost) -> None:
 
 
 def test_what_has_changed_since_the_plan_stays(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     real = absent.delete_step
 
     def late(*args: t.Any) -> t.Any:

@@ -38,7 +38,7 @@ def failed(host: VolumeHost, *, stays: bool = False, **params: t.Any) -> str:
 
 def test_an_empty_one_is_taken_back(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(volumes, "mark_volume", fail)
-    assert "caught fire" in failed(host, name="a", size=8)
+    assert "caught fire" in failed(host, name="a", size="8MiB")
     assert host.purge.files() == {}
 
 
@@ -51,7 +51,7 @@ def test_one_that_somebody_has_made_meanwhile_stays(host: VolumeHost, monkeypatc
         return real(new, *args)
 
     monkeypatch.setattr(creation.NewVolume, "element", late)
-    for given in ({"size": 8}, {"src": "file"}):
+    for given in ({"size": "8MiB"}, {"src": "file"}):
         assert "has had a volume a since this run was planned" in failed(host, name="a", **given)
         assert (host.pool / "a").read_bytes() == b"somebody's"
         (host.pool / "a").unlink()
@@ -180,15 +180,15 @@ def test_a_logical_volume_is_not_whole_while_it_has_what_a_deleted_one_had(
     with monkeypatch.context() as killed, pytest.raises(Killed):
         # Who is killed takes nothing back.
         killed.setattr(FilledVolume, "clear", lambda _self: False)
-        host.run(name="a", pool="vg", size=8)
-    answer = host.run(name="a", pool="vg", size=8)
+        host.run(name="a", pool="vg", size="8MiB")
+    answer = host.run(name="a", pool="vg", size="8MiB")
     assert answer["volumes"][0]["actions"] == [
         "delete the unfinished volume a of pool vg",
         "create volume a in pool vg, 8.0M",
     ]
     assert None not in heads and len(heads) == 2
     assert volume.read_bytes() == bytes(8 * MIB)
-    assert host.run(name="a", pool="vg", size=8)["changed"] is False
+    assert host.run(name="a", pool="vg", size="8MiB")["changed"] is False
 
 
 def test_what_a_file_does_not_fill_has_nothing_of_a_deleted_volume(
@@ -198,5 +198,5 @@ def test_what_a_file_does_not_fill_has_nothing_of_a_deleted_volume(
     wiped: list[tuple[str, int]] = []
     monkeypatch.setattr(fill, "zero_logical", lambda _pool, made, start: wiped.append((made.name(), start)))
     (host.controller / "file").write_bytes(CONTENT[: 3 * MIB])
-    host.run(name="a", size=8, format="raw", src="file")
+    host.run(name="a", size="8MiB", format="raw", src="file")
     assert wiped == [("a", 3 * MIB)]

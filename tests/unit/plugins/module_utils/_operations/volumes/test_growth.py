@@ -50,7 +50,7 @@ def refused(host: VolumeHost, **params: t.Any) -> str:
 @pytest.mark.parametrize("image_format", ["qcow2", "raw"])
 @pytest.mark.parametrize("has_machine", [True, False])
 def test_one_that_nothing_runs_with_grows(host: VolumeHost, image_format: str, has_machine: bool) -> None:
-    host.run(name="a", size=8, format=image_format)
+    host.run(name="a", size="8MiB", format=image_format)
     given: dict[str, t.Any] = {"name": "a", "size": 16}
     if has_machine:
         host.purge.guest("other", disk(host.pool / "a", image_format=image_format))
@@ -62,19 +62,19 @@ def test_one_that_nothing_runs_with_grows(host: VolumeHost, image_format: str, h
     assert host.one(**given)["changed"] is False
 
 
-@pytest.mark.parametrize("size", [7, 16])
-def test_a_header_that_nobody_vouches_for_changes_no_size(host: VolumeHost, size: int) -> None:
+@pytest.mark.parametrize("size", ["7MiB", 16])
+def test_a_header_that_nobody_vouches_for_changes_no_size(host: VolumeHost, size: str | int) -> None:
     """A guest may have written it into its raw disk, and its machine is gone."""
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     words = refused(host, name="a", size=size)
     assert words.startswith("format: volume a of pool default looks like qcow2 by its first bytes")
     assert words.endswith("so that its size is not changed. Set format: qcow2 or format: raw")
-    assert host.one(name="a", size=8)["changed"] is False
+    assert host.one(name="a", size="8MiB")["changed"] is False
 
 
 @pytest.mark.parametrize("given", [{"name": "a.raw"}, {"name": "a", "format": "raw"}])
 def test_a_raw_one_grows_as_such_whatever_its_guest_wrote(host: VolumeHost, given: dict[str, t.Any]) -> None:
-    host.run(**{**given, "size": 8, "format": "raw"})
+    host.run(**{**given, "size": "8MiB", "format": "raw"})
     guests = make_qcow2(host.outside / "guests", "1T")
     with (host.pool / given["name"]).open("r+b") as file:
         file.write(guests.read_bytes()[:65536])
@@ -92,7 +92,7 @@ def make_qcow2(path: Path, size: str, *options: str) -> Path:
 
 @pytest.mark.parametrize("source", ["<source file='{outside}/link'/>", "<source pool='again' volume='a'/>"])
 def test_the_machine_is_found_by_whatever_name_it_has_the_file(host: VolumeHost, source: str) -> None:
-    host.run(name="a", size=8, format="raw")
+    host.run(name="a", size="8MiB", format="raw")
     (host.outside / "link").symlink_to(host.pool / "a")
     (host.outside.parent / "folder").symlink_to(host.pool)
     host.purge.conn.storagePoolCreateXML(POOL.format("again", host.outside.parent / "folder"), 0)
@@ -108,7 +108,7 @@ def test_the_machine_is_found_by_whatever_name_it_has_the_file(host: VolumeHost,
 def test_what_another_machine_has_it_in_since_the_plan_counts(
     host: VolumeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     real = growth.growth_step
 
     def late(*args: t.Any, **settings: t.Any) -> t.Any:
@@ -124,7 +124,7 @@ def test_what_another_machine_has_it_in_since_the_plan_counts(
 
 def test_an_overlay_that_only_its_name_vouches_for_is_not_opened(host: VolumeHost) -> None:
     base = make_qcow2(host.outside / "base", "8M")
-    host.run(name="a.qcow2", size=8)
+    host.run(name="a.qcow2", size="8MiB")
     (host.pool / "a.qcow2").unlink()
     make_qcow2(host.pool / "a.qcow2", "8M", "-b", str(base), "-F", "qcow2")
     words = refused(host, name="a.qcow2", size=16)
@@ -144,7 +144,7 @@ def test_content_that_is_that_of_the_tasks_file_tells_the_format(host: VolumeHos
 
 
 def test_the_machine_that_runs_grows_its_own_disk(host: VolumeHost, resized: list[t.Any]) -> None:
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     host.purge.guest("other", disk(host.pool / "a", "vdb")).create()
     before = host.purge.files()
     assert host.one(name="a", size=16)["changed"] is True
@@ -154,7 +154,7 @@ def test_the_machine_that_runs_grows_its_own_disk(host: VolumeHost, resized: lis
 
 
 def test_it_is_found_by_its_pool_as_well(host: VolumeHost, resized: list[t.Any]) -> None:
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     source = "<source pool='default' volume='a'/>"
     host.purge.guest("other", f"<disk type='volume'><driver type='qcow2'/>{source}<target dev='vdc'/></disk>").create()
     assert host.one(name="a", size=16)["changed"] is True
@@ -165,7 +165,7 @@ def test_it_is_found_by_its_pool_as_well(host: VolumeHost, resized: list[t.Any])
 def test_what_runs_and_is_not_one_machines_alone_does_not_grow(
     host: VolumeHost, resized: list[t.Any], extra: str
 ) -> None:
-    host.run(name="a", size=8, format="raw")
+    host.run(name="a", size="8MiB", format="raw")
     shared = disk(host.pool / "a", image_format="raw").replace("</disk>", f"{extra}</disk>")
     host.purge.guest("other", shared).create()
     if "shareable" in extra:
@@ -177,14 +177,14 @@ def test_what_runs_and_is_not_one_machines_alone_does_not_grow(
 
 
 def test_what_backs_another_does_not_grow(host: VolumeHost) -> None:
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     host.purge.image(host.pool / "clone.qcow2", below=host.pool / "a")
     words = refused(host, name="a", size=16, format="qcow2")
     assert "it backs volume default/clone.qcow2. Grow the overlay instead" in words
 
 
 def test_what_a_snapshot_has_does_not_grow(host: VolumeHost) -> None:
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     guest = host.purge.guest("other", disk(host.pool / "a"))
     guest.snapshotCreateXML("<domainsnapshot><name>s1</name></domainsnapshot>", 0)
     assert "it is used by snapshot s1 of machine other" in refused(host, name="a", size=16)
@@ -192,7 +192,7 @@ def test_what_a_snapshot_has_does_not_grow(host: VolumeHost) -> None:
 
 def test_what_is_no_disk_of_its_machine_does_not_grow(host: VolumeHost) -> None:
     """The variables of UEFI have to be as large as their flash chip."""
-    host.run(name="a", size=8, format="raw")
+    host.run(name="a", size="8MiB", format="raw")
     host.purge.guest("other")
     add_nvram(host.purge, "other", host.pool / "a")
     assert "machine other has it as something else than a disk" in refused(host, name="a", size=16)
@@ -208,7 +208,7 @@ def test_a_machines_own_disk_and_an_image_grow_elsewhere(host: VolumeHost) -> No
 
 def test_a_header_that_leads_to_another_file_does_not_grow(host: VolumeHost) -> None:
     """A guest may have made it, while it had the volume as a raw disk."""
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     (host.pool / "a").unlink()
     victim = host.outside / "victim"
     command = ["qemu-img", "create", "-q", "-f", "qcow2", "-o", f"data_file={victim}", str(host.pool / "a"), "8M"]
@@ -222,7 +222,7 @@ def test_a_header_that_leads_to_another_file_does_not_grow(host: VolumeHost) -> 
 
 def test_it_is_looked_at_again(host: VolumeHost, resized: list[t.Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that has been started since the plan grows it itself."""
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     guest = host.purge.guest("other", disk(host.pool / "a"))
     real = growth.growth_step
 
@@ -242,7 +242,7 @@ def test_what_another_run_has_grown_more_is_not_made_smaller(
     host: VolumeHost, resized: list[t.Any], monkeypatch: pytest.MonkeyPatch, runs: bool
 ) -> None:
     """QEMU cuts off the end of a disk that it is given a smaller size for, with what the guest has put there."""
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     guest = host.purge.guest("other", disk(host.pool / "a"))
     if runs:
         guest.create()
@@ -266,25 +266,27 @@ def test_what_others_may_use_does_not_grow_before_they_are_asked(
 ) -> None:
     monkeypatch.setattr(growth, "seen_elsewhere", lambda _pool: "it is shared")
     monkeypatch.setattr(shared, "shared_because", lambda _pool: "it is shared")
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     if runs_here:
         host.purge.guest("other", disk(host.pool / "a")).create()
     before = host.purge.files()
     for check_mode in (True, False):
-        answer = host.run(check_mode, volumes=[{"name": "a", "size": 16, "format": "qcow2"}, {"name": "b", "size": 1}])
+        answer = host.run(
+            check_mode, volumes=[{"name": "a", "size": 16, "format": "qcow2"}, {"name": "b", "size": "1MiB"}]
+        )
         assert (answer["failed"], answer["changed"], answer["diff"]) == (True, False, [])
         assert "volumes[0].size: volume a of pool default is not grown: it is shared. Ask them" in answer["msg"]
         assert answer["volumes"][0]["shared"]["volume"] == "a"
         assert answer["volumes"][0]["size_bytes"] == 8 * MIB
         assert (host.purge.files(), resized) == (before, [])
     # Nothing is to be done, and nobody has to be asked.
-    assert host.one(name="a", size=8, format="qcow2")["shared"] is None
+    assert host.one(name="a", size="8MiB", format="qcow2")["shared"] is None
 
 
 def test_what_others_run_with_does_not_grow(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growth, "seen_elsewhere", lambda _pool: "it is shared")
     monkeypatch.setattr(shared, "shared_because", lambda _pool: "it is shared")
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     given: dict[str, t.Any] = {"name": "a", "size": 16, "format": "qcow2"}
     said = {"volumes": [{"pool": "default", "volume": "a", "users": ["machine far"], "unknown": []}]}
     words = refused(host, **given, used_elsewhere={"hv2": said})
@@ -301,7 +303,7 @@ def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
     """A run was killed between the two. The file here stands for a device."""
     for module in (growth, volumes):
         monkeypatch.setattr(module, "BLOCK", "file")
-    host.run(name="a", size=8, format="raw")
+    host.run(name="a", size="8MiB", format="raw")
     host.purge.guest("other", disk(host.pool / "a", image_format="raw")).create()
     known = [4 * MIB]
     monkeypatch.setattr(libvirt.virDomain, "blockInfo", lambda *_args: [known[0], 0, 0])
@@ -312,9 +314,9 @@ def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
         return real(*arguments, guest_bytes=guest_bytes, **settings)
 
     monkeypatch.setattr(volumes, "grow_volume", grow)
-    assert host.one(name="a", size=8)["changed"] is True
+    assert host.one(name="a", size="8MiB")["changed"] is True
     assert [(machine, size) for machine, _target, size, _flags in resized] == [("other", 8 * MIB)]
     # What is behind that is wiped before the machine is told.
     assert told == known
     known[0] = 8 * MIB
-    assert host.one(name="a", size=8)["changed"] is False
+    assert host.one(name="a", size="8MiB")["changed"] is False

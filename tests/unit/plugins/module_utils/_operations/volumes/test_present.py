@@ -57,7 +57,7 @@ def refused(host: VolumeHost, **params: t.Any) -> str:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"name": "a", "size": 8}, ("qcow2", 8 * MIB)),
+        ({"name": "a", "size": "8MiB"}, ("qcow2", 8 * MIB)),
         ({"name": "a.raw", "size": "8MiB"}, ("raw", 8 * MIB)),
         ({"name": "a", "size": "0.5G", "format": "raw"}, ("raw", 512 * MIB)),
     ],
@@ -72,7 +72,7 @@ def test_an_empty_volume_is_made_once(host: VolumeHost, given: dict[str, t.Any],
 
 
 def test_what_the_task_does_not_name_stays(host: VolumeHost) -> None:
-    host.run(name="a", size=8, format="raw")
+    host.run(name="a", size="8MiB", format="raw")
     for given in ({}, {"format": "raw"}, {"mode": "0644"}):
         assert host.one(name="a", **given)["changed"] is False
 
@@ -175,15 +175,15 @@ def test_what_a_machine_only_reads_is_compared_and_not_replaced(host: VolumeHost
     [
         ({}, "size: there is no volume 'a' in pool 'default', and nothing says how large it is to be"),
         ({"format": "iso"}, "format: there is no volume 'a' in pool 'default', and nothing says what is to be in it"),
-        ({"size": 1, "pool": "defalt"}, "pool: there is no storage pool 'defalt'"),
-        ({"src": "raw", "size": 1}, "size: raw has 8.0M, the task asks for 1.0M"),
+        ({"size": "1MiB", "pool": "defalt"}, "pool: there is no storage pool 'defalt'"),
+        ({"src": "raw", "size": "1MiB"}, "size: raw has 8.0M, the task asks for 1.0M"),
         ({"src": "raw", "format": "qcow2"}, "format: raw is of format raw, the task asks for qcow2. Convert it"),
         ({"src": "raw", "format": "iso"}, "format: raw is not an ISO file"),
         ({"src": "packed"}, "src: .* is compressed with gzip"),
         ({"src": "none"}, "src: there is no file .*none"),
         ({"path": "/nowhere/x"}, "path: there is no file /nowhere/x"),
-        ({"size": 1, "owner": "nobody-of-that-name"}, "owner: there is no user 'nobody-of-that-name'"),
-        ({"size": 1, "group": "nobody-of-that-name"}, "group: there is no group 'nobody-of-that-name'"),
+        ({"size": "1MiB", "owner": "nobody-of-that-name"}, "owner: there is no user 'nobody-of-that-name'"),
+        ({"size": "1MiB", "group": "nobody-of-that-name"}, "group: there is no group 'nobody-of-that-name'"),
         (
             {"size": "900TiB", "format": "raw", "src": "raw", "name": "debian-0123456789abcdef.raw"},
             "name: .* is the name",
@@ -198,10 +198,10 @@ def test_what_cannot_be_made_is_refused(host: VolumeHost, given: dict[str, t.Any
 
 
 def test_neither_smaller_nor_of_another_format(host: VolumeHost) -> None:
-    host.run(name="a", size=8)
-    host.run(name="b", size=8, format="raw")
+    host.run(name="a", size="8MiB")
+    host.run(name="b", size="8MiB", format="raw")
     for given in ({"name": "a", "format": "qcow2"}, {"name": "b"}):
-        words = refused(host, **given, size=7)
+        words = refused(host, **given, size="7MiB")
         assert words.startswith(f"size: volume {given['name']} of pool default has 8.0M, the task asks for 7.0M. ")
         assert "Volumes are never shrunk" in words
     assert refused(host, name="b", format="qcow2").startswith("format: volume b of pool default is of format raw")
@@ -211,7 +211,7 @@ def test_neither_smaller_nor_of_another_format(host: VolumeHost) -> None:
 
 def test_what_nobody_knows_is_what_the_task_says(host: VolumeHost) -> None:
     """Its first bytes may be those of its former guest."""
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     result = host.one(name="a", format="raw")
     assert (result["changed"], result["format"]) == (False, "raw")
     assert result["size_bytes"] == (host.pool / "a").stat().st_size
@@ -219,7 +219,7 @@ def test_what_nobody_knows_is_what_the_task_says(host: VolumeHost) -> None:
 
 @pytest.mark.parametrize("name", ["a", "a.qcow2"])
 def test_what_looks_like_neither_is_not_what_the_task_says(host: VolumeHost, name: str) -> None:
-    host.run(name=name, size=8, format="raw")
+    host.run(name=name, size="8MiB", format="raw")
     subprocess.run(["qemu-img", "create", "-q", "-f", "vmdk", str(host.pool / name), "8M"], check=True)
     assert "is of format vmdk, the task asks for qcow2" in refused(host, name=name, format="qcow2")
     assert "Set format: qcow2 or format: raw" in refused(host, name=name, size=16)
@@ -241,7 +241,7 @@ def test_the_ending_of_a_name_says_nothing_against_the_content(host: VolumeHost,
 
 def test_the_format_is_the_one_that_a_machine_has_it_in(host: VolumeHost) -> None:
     """A guest may have written another header into its raw disk."""
-    host.run(name="a", size=8)
+    host.run(name="a", size="8MiB")
     host.purge.guest("other", disk(host.pool / "a", image_format="raw"))
     assert host.one(name="a")["format"] == "raw"
     assert "is of format raw" in refused(host, name="a", format="qcow2")
@@ -251,7 +251,7 @@ def test_what_a_machine_has_lost_is_not_made_for_it(host: VolumeHost) -> None:
     host.purge.make()
     host.purge.detach("web1", "web1-system.qcow2")
     host.purge.handle.storageVolLookupByName("web1-system.qcow2").delete()
-    assert "belongs to machine web1, which has lost it" in refused(host, name="web1-system.qcow2", size=8)
+    assert "belongs to machine web1, which has lost it" in refused(host, name="web1-system.qcow2", size="8MiB")
 
 
 def half_sent(host: VolumeHost, content: bytes, **changes: t.Any) -> None:
@@ -263,7 +263,7 @@ def half_sent(host: VolumeHost, content: bytes, **changes: t.Any) -> None:
     (host.pool / "a").write_bytes(type(upload)(**words).to_bytes() + content[512:])
 
 
-@pytest.mark.parametrize("given", [{"src": "file"}, {"size": 3, "format": "raw"}])
+@pytest.mark.parametrize("given", [{"src": "file"}, {"size": "3MiB", "format": "raw"}])
 def test_what_a_killed_run_has_left_is_cleared_and_made_again(host: VolumeHost, given: dict[str, t.Any]) -> None:
     half_sent(host, OTHER)
     result = host.one(name="a", **given)
@@ -288,7 +288,7 @@ def test_what_has_become_whole_meanwhile_stays(host: VolumeHost, monkeypatch: py
 def test_what_was_never_written_to_is_filled(host: VolumeHost) -> None:
     """A run that is killed before it could put its mark there."""
     (host.controller / "file").write_bytes(CONTENT)
-    host.run(name="a", size=8, format="raw")
+    host.run(name="a", size="8MiB", format="raw")
     # libvirt makes a raw file without qemu-img, which writes zeros to its first block.
     os.truncate(host.pool / "a", 0)
     os.truncate(host.pool / "a", 8 * MIB)
@@ -302,7 +302,7 @@ def test_what_was_never_written_to_and_may_be_in_use_stays(
 ) -> None:
     """A machine of another hypervisor may have it as an empty disk."""
     (host.controller / "file").write_bytes(CONTENT)
-    host.run(name="a", size=8, format="raw")
+    host.run(name="a", size="8MiB", format="raw")
     os.truncate(host.pool / "a", 0)
     os.truncate(host.pool / "a", 8 * MIB)
     if what == "shared":
@@ -336,7 +336,7 @@ def test_owner_and_group_are_numbers_to_libvirt(host: VolumeHost, monkeypatch: p
         return real(new, task)
 
     monkeypatch.setattr(present, "creation_step", noting)
-    host.run(name="a", size=1, mode="0640", owner="root", group="7")
+    host.run(name="a", size="1MiB", mode="0640", owner="root", group="7")
     permissions = made[0].element(1, "raw").find("target/permissions")
     assert {child.tag: child.text for child in permissions} == {"mode": "0640", "owner": "0", "group": "7"}
 
@@ -348,17 +348,17 @@ def test_what_only_some_pools_can_is_refused_for_others(host: VolumeHost, monkey
         ("rbd", {"src": "raw"}, "src: libvirt sends no content to volumes of a pool of type rbd. Create it with size"),
         (
             "logical",
-            {"size": 1, "mode": "0600"},
+            {"size": "1MiB", "mode": "0600"},
             "mode: storage pool 'default' is of type logical, and only files have",
         ),
         (
             "logical",
-            {"size": 1, "format": "qcow2"},
+            {"size": "1MiB", "format": "qcow2"},
             "format: storage pool 'default' is of type logical, and cannot hold",
         ),
         (
             "iscsi",
-            {"size": 1},
+            {"size": "1MiB"},
             "format: storage pool 'default' is of type iscsi, where volumes cannot be created by name",
         ),
     ):
@@ -374,5 +374,5 @@ def pool_of(host: VolumeHost, kind: str) -> pools.Pool:
 def test_a_lost_volume_of_notes_is_told_from_others(host: VolumeHost) -> None:
     host.purge.guest("other")
     host.purge.write(MachineNotes(volumes=(VolumeNote("default", "b", "disk"),)), "other")
-    assert host.one(name="a", size=1)["changed"] is True
-    assert "belongs to machine other" in refused(host, name="b", size=1)
+    assert host.one(name="a", size="1MiB")["changed"] is True
+    assert "belongs to machine other" in refused(host, name="b", size="1MiB")

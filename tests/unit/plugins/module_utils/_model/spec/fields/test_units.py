@@ -12,7 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size, parse_size_mib
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import (
+    format_size,
+    parse_capacity_mib,
+    parse_size_mib,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +71,18 @@ def test_a_size_as_people_read_it(size_bytes: int, text: str) -> None:
 @given(st.integers(1, 10**9))
 def test_a_whole_number_of_mib_is_itself_in_every_spelling(size_mib: int) -> None:
     assert parse_size_mib(size_mib) == parse_size_mib(f"{size_mib}MiB") == parse_size_mib(f"{size_mib * 1024}k")
+
+
+@pytest.mark.parametrize("value", [16, "16", "8192", 8192, "1MiB", "1B", "15M", "1GiB"])
+def test_a_capacity_is_a_size(value: t.Any) -> None:
+    assert parse_capacity_mib(value) == parse_size_mib(value)
+
+
+@pytest.mark.parametrize(("value", "digits"), [(1, "1"), ("8", "8"), (8.0, "8"), ("1.5", "1.5"), (" 15 ", "15")])
+def test_a_capacity_without_its_unit_is_refused_with_what_is_meant(value: t.Any, digits: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_capacity_mib(value, "virt_vms[0].memory")
+    assert str(caught.value) == (
+        f"virt_vms[0].memory: {digits} without a unit is {digits} MiB. "
+        f"Write {digits}GiB, or {digits}MiB if so little is meant"
+    )

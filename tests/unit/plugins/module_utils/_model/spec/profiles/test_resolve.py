@@ -106,14 +106,14 @@ def test_without_a_profile_there_is_the_built_in_one(profiles: t.Any) -> None:
 
 
 def test_a_default_of_ones_own_and_none_at_all() -> None:
-    assert resolve("disk", {"default": {"root": {"size": 1}}}) == [{"name": "root", "size": 1}]
-    assert resolve("disk", {"default": {"root": {"size": 1}}}, "none") == []
-    assert resolve("disk", {}, "none", [{"name": "a", "size": 1}]) == [{"name": "a", "size": 1}]
+    assert resolve("disk", {"default": {"root": {"size": "1MiB"}}}) == [{"name": "root", "size": "1MiB"}]
+    assert resolve("disk", {"default": {"root": {"size": "1MiB"}}}, "none") == []
+    assert resolve("disk", {}, "none", [{"name": "a", "size": "1MiB"}]) == [{"name": "a", "size": "1MiB"}]
 
 
 def test_a_profile_whose_name_is_a_number() -> None:
-    assert resolve("disk", {2024: [{"root": {"size": 1}}]}, "2024") == [{"name": "root", "size": 1}]
-    assert resolve("disk", {2024: [{"root": {"size": 1}}]}, 2024) == [{"name": "root", "size": 1}]
+    assert resolve("disk", {2024: [{"root": {"size": "1MiB"}}]}, "2024") == [{"name": "root", "size": "1MiB"}]
+    assert resolve("disk", {2024: [{"root": {"size": "1MiB"}}]}, 2024) == [{"name": "root", "size": "1MiB"}]
 
 
 def test_an_override_changes_what_it_names_and_keeps_the_rest() -> None:
@@ -133,7 +133,7 @@ def test_an_override_changes_what_it_names_and_keeps_the_rest() -> None:
 
 
 def test_each_device_comes_with_the_place_to_name() -> None:
-    found = resolved("disk", {"p": [{"a": {}}, {"name": "b"}]}, "p", {"b": {"size": 1}})
+    found = resolved("disk", {"p": [{"a": {}}, {"name": "b"}]}, "p", {"b": {"size": "1MiB"}})
     assert [device.place for device in found] == ["virt_disk_profiles.p[0].a", "vms[0].disks.b"]
 
 
@@ -151,15 +151,15 @@ BAD: list[tuple[t.Any, t.Any, t.Any, str]] = [
     ({"p": [8192]}, "p", None, "virt_disk_profiles.p[0]: 8192 is not a device"),
     ({"p": [{}]}, "p", None, "virt_disk_profiles.p[0]: {} is not a device"),
     ({"p": [{"a": 8192}]}, "p", None, "virt_disk_profiles.p[0].a: 8192 is not a mapping of options"),
-    ({"p": [{"size": 1, "pool": "x"}]}, "p", None, "virt_disk_profiles.p[0]: the disk has no name"),
-    ({"p": [{"a": {}, "size": 1}]}, "p", None, "virt_disk_profiles.p[0]: the disk has no name"),
+    ({"p": [{"size": "1MiB", "pool": "x"}]}, "p", None, "virt_disk_profiles.p[0]: the disk has no name"),
+    ({"p": [{"a": {}, "size": "1MiB"}]}, "p", None, "virt_disk_profiles.p[0]: the disk has no name"),
     ({"p": {"a": {"name": "b"}}}, "p", None, "virt_disk_profiles.p.a: the device is called 'a' and 'b'"),
     ({"p": [{"a": {}}, {"a": {}}]}, "p", None, "virt_disk_profiles.p[1].a: the name 'a' is given twice"),
     ({"p": {"a/b": {}}}, "p", None, "virt_disk_profiles.p.a/b: 'a/b' is not a name"),
-    ({}, "default", [{"size": 1, "pool": "x"}], "vms[0].disks[0]: the disk has no name"),
+    ({}, "default", [{"size": "1MiB", "pool": "x"}], "vms[0].disks[0]: the disk has no name"),
     ({}, "default", [{"size": "8GiB"}], "vms[0].disks[0]: the disk has no name. Write {name: NAME, ...}"),
     ({}, "default", {"size": "8GiB", "pool": "x"}, "vms[0].disks: the disk has no name. Write {name: NAME, ...}"),
-    ({}, "default", {"a": {}, "size": 1}, "vms[0].disks.size: 1 is not a mapping of options"),
+    ({}, "default", {"a": {}, "size": "1MiB"}, "vms[0].disks.size: '1MiB' is not a mapping of options"),
     ({}, "default", "none", "vms[0].disks: 'none' is not a list of devices"),
 ]
 

@@ -45,7 +45,10 @@ WORDS: list[tuple[dict[str, t.Any], dict[str, t.Any]]] = [
         {"disks": [{"name": "x", "image": "i", "overlay_image": True}]},
         {"disks": [{"name": "x", "image": "i", "clone": "overlay"}]},
     ),
-    ({"disks": [{"name": "x", "size": 1, "iothread_id": 2}]}, {"disks": [{"name": "x", "size": 1, "iothread": 2}]}),
+    (
+        {"disks": [{"name": "x", "size": "1MiB", "iothread_id": 2}]},
+        {"disks": [{"name": "x", "size": "1MiB", "iothread": 2}]},
+    ),
     ({"disks": [{"name": "x", "source_file": "v"}]}, {"disks": [{"name": "x", "source": "v"}]}),
     (
         {"disks": [{"name": "x", "backing_store_path": "b", "backing_store_format": "qcow2"}]},
@@ -109,21 +112,21 @@ def test_an_override_changes_the_keys_it_names_and_nothing_else(profile: t.Any, 
 
 ORIGINS: list[tuple[dict[str, t.Any], dict[str, t.Any]]] = [
     ({"source": "v"}, {"name": "x", "model": "scsi", "source": "v"}),
-    ({"image": "other"}, {"name": "x", "model": "scsi", "image": "other", "size": 5, "clone": "copy"}),
-    ({"backing": "b"}, {"name": "x", "model": "scsi", "backing": "b", "size": 5}),
+    ({"image": "other"}, {"name": "x", "model": "scsi", "image": "other", "size": "5MiB", "clone": "copy"}),
+    ({"backing": "b"}, {"name": "x", "model": "scsi", "backing": "b", "size": "5MiB"}),
 ]
 
 
 @pytest.mark.parametrize(("override", "device"), ORIGINS)
 def test_another_origin_takes_the_place_of_the_first(override: dict[str, t.Any], device: dict[str, t.Any]) -> None:
-    profile = {"x": {"image": "i", "clone": "copy", "size": 5, "model": "scsi"}}
+    profile = {"x": {"image": "i", "clone": "copy", "size": "5MiB", "model": "scsi"}}
     assert resolve(profile, {"x": override}) == [device]
 
 
 @pytest.mark.parametrize(("text", "value"), [("false", False), ("no", False), ("True", True), ("on", True)])
 @pytest.mark.parametrize("option", ["seed", "tpm", "rng", "watchdog"])
 def test_true_and_false_may_be_texts_as_on_the_command_line(option: str, text: str, value: bool) -> None:
-    spec: dict[str, t.Any] = {"name": "a", "vcpus": 1, "memory": 1}
+    spec: dict[str, t.Any] = {"name": "a", "vcpus": 1, "memory": "1MiB"}
     common: dict[str, t.Any] = {"seed_defaults": {"method": "none"}}
     assert read_machine({**spec, option: text}, **common) == read_machine({**spec, option: value}, **common)
     assert read_machine({**spec, option: text}) == read_machine({**spec, option: value})

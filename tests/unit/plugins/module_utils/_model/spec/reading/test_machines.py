@@ -86,7 +86,7 @@ def test_everything_that_can_be_said() -> None:
 @pytest.mark.parametrize(
     ("disks", "images"),
     [
-        ([{"name": "system"}, {"name": "data", "size": 1}], ["debian", None]),
+        ([{"name": "system"}, {"name": "data", "size": "1MiB"}], ["debian", None]),
         ([{"name": "system", "image": "debian"}], ["debian"]),
         (
             [{"name": "old", "state": "absent"}, {"name": "cd", "device": "cdrom"}, {"name": "system"}],
@@ -224,3 +224,13 @@ def test_an_override_of_one_machine_does_not_reach_the_next() -> None:
     )
     assert (first.nics[0].source, first.nics[0].model) == ("br1", "e1000")
     assert second.nics[0] == Nic(name="eth0", source="br1", mac=stable_mac("b", "eth0"))
+
+
+@pytest.mark.parametrize(("given", "missing"), [({}, "vcpus"), ({"vcpus": 1}, "memory")])
+def test_a_single_machine_that_is_nowhere_is_named(given: dict[str, t.Any], missing: str) -> None:
+    """Whoever has misspelled the name on the command line asks for no new machine."""
+    with pytest.raises(InputError) as caught:
+        read_machine({"name": "wbe1", **given})
+    assert str(caught.value) == (
+        f"there is no machine 'wbe1', and {missing} is missing. A new machine needs name, vcpus and memory"
+    )

@@ -54,14 +54,17 @@ def test_a_whole_salt_configuration_is_unwrapped(config: Options) -> None:
 NOT_PROFILES: list[tuple[Options, str]] = [
     ({"virt": {"nic": NICS}}, "disk_profiles: this is a Salt configuration that has virt.nic, and no disk profiles"),
     ({"virt": {"images": "/srv", "tunnel": True}}, "disk_profiles: this is a Salt configuration that has virt, and no"),
-    ({"virt.disk": DISKS, "web": [{"system": {"size": 1}}]}, "disk_profiles.web: it is next to virt.disk and looks"),
+    (
+        {"virt.disk": DISKS, "web": [{"system": {"size": "1MiB"}}]},
+        "disk_profiles.web: it is next to virt.disk and looks",
+    ),
     (
         {"virt.disk": DISKS, "virt": {"disk": DISKS}},
         "disk_profiles.virt.disk.p: the profile is in disk_profiles.virt.d",
     ),
     ({"master": "salt", **DISKS}, "disk_profiles.master: 'salt' is not a list of devices"),
     ({"disk": DISKS, "nic": NICS}, "disk_profiles.disk.p: [{'system': {'size': 1000}}] is not a mapping of options"),
-    ({"disk": {"p": {"system": {"size": 1}}}}, "disk_profiles.disk.p: unknown option 'system'"),
+    ({"disk": {"p": {"system": {"size": "1MiB"}}}}, "disk_profiles.disk.p: unknown option 'system'"),
     ({"p": [], "q": [{"system": {"sise": 1}}]}, "disk_profiles.q[0].system: unknown option 'sise'. Did you mean size?"),
 ]
 
@@ -72,15 +75,15 @@ def test_what_are_no_profiles_is_refused_whether_used_or_not(profiles: Options, 
 
 
 def test_a_profile_may_be_called_virt() -> None:
-    assert read({"disk_profiles": {"virt": {"disk": {"size": 7}}}}, disk="virt").disks[0].size_mib == 7
+    assert read({"disk_profiles": {"virt": {"disk": {"size": "7MiB"}}}}, disk="virt").disks[0].size_mib == 7
 
 
 IMAGES: list[tuple[Options, Options, list[str | None]]] = [
     ({"system": {"image": "a"}}, {}, ["mine"]),
     ({"system": {"image": "a"}, "data": {"image": "b"}}, {}, ["mine", "b"]),
-    ({"system": {"size": 1}, "data": {"image": "b"}}, {}, ["mine", "b"]),
+    ({"system": {"size": "1MiB"}, "data": {"image": "b"}}, {}, ["mine", "b"]),
     ({"cd": {"device": "cdrom"}, "system": {"image": "a"}}, {}, [None, "mine"]),
-    ({"system": {"image": "a"}}, {"disks": {"system": {"size": 9}}}, ["mine"]),
+    ({"system": {"image": "a"}}, {"disks": {"system": {"size": "9MiB"}}}, ["mine"]),
     ({"system": {"source": "v"}}, {"disks": {"system": {"source": None}}}, ["mine"]),
 ]
 
@@ -126,7 +129,9 @@ def test_a_raw_disk_is_a_copy_of_its_image() -> None:
 
 def test_null_unsets_what_the_profile_says() -> None:
     profiles = {
-        "disk_profiles": {"p": {"a": {"size": 5, "image": "i", "format": "raw", "cache": "none", "clone": "copy"}}},
+        "disk_profiles": {
+            "p": {"a": {"size": "5MiB", "image": "i", "format": "raw", "cache": "none", "clone": "copy"}}
+        },
         "nic_profiles": {"p": {"e": {"network": "lan", "portgroup": "x", "mtu": 1400, "model": "e1000"}}},
     }
     plain = read(profiles, disk="p", nic="p", disks={"a": {"size": None, "format": None, "overlay_image": None}})
@@ -179,12 +184,12 @@ PLACES: list[tuple[Options, Options, str]] = [
     ({}, {"disk": "x"}, "vms[1].disk: unknown disk profile 'x'"),
     (
         {},
-        {"disks": [{"name": "cd", "device": "cdrom", "source": "x.iso", "size": 5}]},
+        {"disks": [{"name": "cd", "device": "cdrom", "source": "x.iso", "size": "5MiB"}]},
         "vms[1].disks[0].size: a cdrom has no size. Leave it out",
     ),
     (
         {},
-        {"disks": [{"name": "cd", "device": "cdrom", "size": 5}]},
+        {"disks": [{"name": "cd", "device": "cdrom", "size": "5MiB"}]},
         "vms[1].disks[0].size: a cdrom has no size. Name a",
     ),
     (
@@ -236,7 +241,9 @@ def test_an_override_of_another_spelling_takes_the_place_of_the_profiles_word() 
     assert (disk.clone, disk.options) == ("overlay", {"iothread": 2})
 
 
-@pytest.mark.parametrize("shape", [[{"a": {"size": 1}, "b": {"size": 2}}], [{"a": {"size": 1}}, {"b": {"size": 2}}]])
+@pytest.mark.parametrize(
+    "shape", [[{"a": {"size": "1MiB"}, "b": {"size": "2MiB"}}], [{"a": {"size": "1MiB"}}, {"b": {"size": "2MiB"}}]]
+)
 def test_one_dash_may_have_several_disks(shape: t.Any) -> None:
     made = read({"disk_profiles": {"p": shape}}, disk="p")
     assert [(disk.name, disk.size_mib) for disk in made.disks] == [("a", 1), ("b", 2)]
@@ -248,7 +255,7 @@ def test_one_dash_may_have_several_nics() -> None:
 
 
 def test_two_devices_under_one_dash_with_options_of_either_need_a_second_dash() -> None:
-    words = refusal(disks=[{"system": None, "size": 1, "data": None}])
+    words = refusal(disks=[{"system": None, "size": "1MiB", "data": None}])
     assert words.startswith("vms[1].disks[0]: 'system' and 'data' are devices under one dash")
     assert words.endswith("Put a dash before 'data', and indent the options of each below its name")
     # Options that are mappings are no devices.
@@ -258,7 +265,7 @@ def test_two_devices_under_one_dash_with_options_of_either_need_a_second_dash() 
 
 def test_a_null_beside_a_name_that_is_a_key_is_an_option() -> None:
     made = read(
-        {"disk_profiles": {"p": {"a": {"image": "i", "size": 5}}}}, disk="p", disks=[{"a": None, "image": None}]
+        {"disk_profiles": {"p": {"a": {"image": "i", "size": "5MiB"}}}}, disk="p", disks=[{"a": None, "image": None}]
     )
     assert (made.disks[0].image, made.disks[0].size_mib) == (None, 5)
 

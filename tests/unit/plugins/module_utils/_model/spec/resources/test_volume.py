@@ -60,7 +60,7 @@ def test_a_name_that_files_and_volumes_have(name: t.Any) -> None:
         ({"src": "a", "path": "/a"}, "volumes[2]: src and path are given together"),
         ({"checksum": f"sha256:{'0' * 64}"}, "volumes[2].checksum: needs src or path"),
         ({"replace": True}, "volumes[2].replace: needs src or path"),
-        ({"format": "iso", "size": 1}, "volumes[2].size: an ISO file is as large as its content"),
+        ({"format": "iso", "size": "1MiB"}, "volumes[2].size: an ISO file is as large as its content"),
         ({"format": "vmdk"}, "volumes[2].format: 'vmdk' is not a choice. Choose one of qcow2, raw, iso"),
         ({"mode": 0o644}, "volumes[2].mode: 420 is not a mode of four octal digits in quotes"),
         ({"mode": "644"}, "volumes[2].mode: '644' is not a mode of four octal digits in quotes"),
@@ -80,5 +80,5 @@ def test_what_is_wrong_is_said_with_its_place(options: dict[str, t.Any], words: 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(VirtError) as caught:
-        read(format="iso", size=1, replace=True, checksum=f"sha256:{'0' * 64}")
+        read(format="iso", size="1MiB", replace=True, checksum=f"sha256:{'0' * 64}")
     assert len(str(caught.value).splitlines()) == 3
