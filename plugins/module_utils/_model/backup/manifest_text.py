@@ -43,6 +43,8 @@ _SERIES = re.compile(r"^[0-9a-f]{16}\Z", re.ASCII)
 _SHA256 = re.compile(r"^[0-9a-f]{64}\Z", re.ASCII)
 _UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
 _TPM_DIRECTORY = re.compile(r"^tpm[0-9.]{1,4}\Z", re.ASCII)
+# JSON can write half of a character, which libvirt and file systems cannot be given.
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _FORMATS = ("qcow2", "raw")
 # Far more than any disk.
 _MOST_SIZE_BYTES = 1 << 60
@@ -163,7 +165,7 @@ class _Reader:
 
     def _text(self, key: str, most: int) -> str:
         value = self._values.get(key)
-        if not isinstance(value, str) or len(value) > most or "\0" in value:
+        if not isinstance(value, str) or len(value) > most or _NO_TEXT.search(value):
             raise self._wrong(key)
         return value
 
