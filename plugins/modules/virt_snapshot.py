@@ -286,6 +286,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot_name import check_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import lines
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
@@ -389,13 +390,14 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     params = module.params
     require_root("virt_snapshot", params["uri"])
     request = read_options(params, time.time())
-    with open_connection(params["uri"]) as conn:
+    path = None if module.check_mode else params[PROGRESS_FILE]
+    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
         results = plan_snapshots(conn, params["vm"], request)
         if module.check_mode:
             preview(results)
         else:
             limits = {"concurrency": params["concurrency"], "lock_seconds": params["lock_timeout"]}
-            carry_out(conn, results, request, **limits)
+            carry_out(conn, results, request, progress, **limits)
     for result in results:
         for warning in result.warnings:
             module.warn(f"{result.name}: {warning}")
@@ -404,7 +406,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS)
+    module = make_module(ARGUMENTS, beside=[PROGRESS_FILE])
     finish(module, lambda: work(module))
 
 

@@ -13,8 +13,12 @@ from ansible_collections.brine.virt.plugins.plugin_utils._progress import progre
 
 
 class ProgressAction(ActionBase):
-    """Runs a module, and shows how far it is. module: its full name."""
+    """Runs a module, and shows how far it is. module: its full name.
 
+    One that may go on in the background (``async``) sets _supports_async.
+    """
+
+    TRANSFERS_FILES = False
     _requires_connection = True
     _supports_check_mode = True
     _supports_async = False
@@ -24,5 +28,12 @@ class ProgressAction(ActionBase):
         """The result of the module."""
         super().run(tmp, task_vars)
         host = str((task_vars or {}).get("inventory_hostname") or "")
-        with progress_shown(self._connection, dict(self._task.args), host, wanted=not self._task.check_mode) as args:
-            return dict(self._execute_module(module_name=self.module, module_args=args, task_vars=task_vars))
+        in_background = bool(self._task.async_val) and not self._connection.has_native_async
+        # Nobody reads on for a task that goes on in the background.
+        shown = not (self._task.check_mode or self._task.async_val)
+        with progress_shown(self._connection, dict(self._task.args), host, wanted=shown) as args:
+            return dict(
+                self._execute_module(
+                    module_name=self.module, module_args=args, task_vars=task_vars, wrap_async=in_background
+                )
+            )

@@ -41,6 +41,11 @@ class ProgressFile:
                 return
             raise InputError(f"cannot create the file {path}: {exc.strerror}") from exc
 
+    @property
+    def is_read(self) -> bool:
+        """Whether anybody may read the lines."""
+        return self._file is not None
+
     def write_line(self, line: str) -> None:
         """Append one line. A disk that is full must not end the work itself."""
         with self._lock, contextlib.suppress(OSError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 import typing as t
+from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
@@ -21,10 +22,19 @@ _LINES_FOR_ALL_TIME_SO_FAR = 30
 _CRAWL = 1024
 
 
+@dataclass(frozen=True)
+class HowFar:
+    """Where some work is. phase: what it is at. done_bytes, total_bytes: None where nobody can tell."""
+
+    phase: str
+    done_bytes: int | None = None
+    total_bytes: int | None = None
+
+
 class ProgressMeter:
     """Says at fitting times how much of a transfer is done, how fast it goes and when it will end.
 
-    write_line: takes each line. subject: what is under way (``web1``). clock: seconds, for tests.
+    write_line: takes each line. subject: what is under way (``web1``), until turn_to. clock: seconds, for tests.
     """
 
     def __init__(
@@ -39,10 +49,25 @@ class ProgressMeter:
         self._subject = subject
         self._clock = clock
         self._began = clock()
+        self._turned = self._began
         self._next = self._began + quiet_seconds
-        self._phase = ""
+        self._phase: str | None = ""
         self._seen: tuple[float, int] = (self._began, 0)
         self._rate = 0.0
+
+    def turn_to(self, subject: str) -> None:
+        """Go on with something else, whose time and rate begin now. The next line comes no sooner for that."""
+        self._subject, self._phase, self._turned = subject, None, self._clock()
+
+    def still(self, phase: str = "") -> None:
+        """The work goes on, and nobody can tell how far it is. phase: what it is at, if known. It never fails."""
+        with contextlib.suppress(Exception):
+            now = self._clock()
+            # What comes with figures afterwards is measured from then on.
+            self._phase = None
+            if self._is_due(now):
+                so_far = f"{format_seconds(now - self._turned)} so far"
+                self._write_line(f"{self._subject}: {f'{phase}, ' if phase else ''}{so_far}")
 
     def at(self, phase: str, done_bytes: int, total_bytes: int | None) -> None:
         """Where the transfer is now. total_bytes: None where nobody knows; it may grow on the way. It never fails."""
@@ -53,11 +78,17 @@ class ProgressMeter:
         now = self._clock()
         if phase != self._phase:
             self._phase, self._seen, self._rate = phase, (now, done_bytes), 0.0
-        if now < self._next:
+        if not self._is_due(now):
             return
-        self._next = now + min(_MOST_SECONDS, max(_LEAST_SECONDS, (now - self._began) / _LINES_FOR_ALL_TIME_SO_FAR))
         self._measure(now, done_bytes)
         self._write_line(describe(self._subject, phase, done_bytes, total_bytes, self._rate))
+
+    def _is_due(self, now: float) -> bool:
+        """Whether a line is to be written now; the next one comes in a while then."""
+        if now < self._next:
+            return False
+        self._next = now + min(_MOST_SECONDS, max(_LEAST_SECONDS, (now - self._began) / _LINES_FOR_ALL_TIME_SO_FAR))
+        return True
 
     def _measure(self, now: float, done_bytes: int) -> None:
         """The rate, smoothed: what has come since the last line counts as much as all before it."""

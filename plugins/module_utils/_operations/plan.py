@@ -25,13 +25,15 @@ class Step:
     """One change: what it does in words, how to do it, and how to take it back.
 
     undo may be called after an apply that failed half-way, so it copes with what is not there. Without undo the step
-    stands by itself: when a later one fails it stays done. turn: of a step that starts a machine.
+    stands by itself: when a later one fails it stays done. turn: of a step that starts a machine. look: how far apply
+    is meanwhile, as a HowFar of _model/meter.py; None where nobody can tell. Another thread calls it; it may raise.
     """
 
     description: str
     apply: Callable[[], t.Any]
     undo: Callable[[], t.Any] | None = None
     turn: Turn | None = None
+    look: Callable[[], t.Any] | None = None
 
 
 def run(steps: Sequence[Step]) -> None:

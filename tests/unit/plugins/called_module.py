@@ -10,6 +10,8 @@ import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
+
 
 def call_module(module: t.Any, check_mode: bool, params: dict[str, t.Any], *, uri: str = "") -> dict[str, t.Any]:
     """What a module with ARGUMENTS and work() answers, or fails with. params: the options that a task names."""
@@ -17,7 +19,7 @@ def call_module(module: t.Any, check_mode: bool, params: dict[str, t.Any], *, ur
     assert not validated.error_messages
     failures: list[dict[str, t.Any]] = []
     stub = types.SimpleNamespace(
-        params={"uri": uri, **validated.validated_parameters},
+        params={"uri": uri, PROGRESS_FILE: None, **validated.validated_parameters},
         check_mode=check_mode,
         fail_json=lambda **result: failures.append(result),
         warn=lambda _text: None,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
@@ -13,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.info.job_progress import look_at_merges
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
@@ -48,7 +50,11 @@ def _step(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> S
     name = snapshot.facts.name
     if snapshot.facts.kind == CEPH:
         return Step(deletion_words(machine.name, name), lambda: _delete_in_cluster(conn, machine, snapshot))
-    return Step(deletion_words(machine.name, name), lambda: _delete(machine, snapshot))
+    look = None
+    if snapshot.facts.kind == EXTERNAL:
+        # QEMU merges the files, also of a machine that is off: libvirt starts one for that.
+        look = partial(look_at_merges, machine.power.handle, [target for target, _path in snapshot.facts.disks])
+    return Step(deletion_words(machine.name, name), lambda: _delete(machine, snapshot), look=look)
 
 
 def _delete(machine: SnapshotView, snapshot: KnownSnapshot) -> None:

@@ -26,6 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import snapshot_records
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     is_flush_name,
 )
@@ -36,6 +37,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.pl
     SnapshotRequest,
     plan,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.step_watch import StepWatch
 
 
 @dataclass
@@ -126,13 +128,15 @@ def carry_out(
     conn: VirConnect,
     results: Sequence[SnapshotResult],
     request: SnapshotRequest,
+    progress: ProgressFile,
     *,
     concurrency: int,
     lock_seconds: float,
 ) -> None:
     """Do what is planned. One machine's failure is its own; the others go on.
 
-    lock_seconds: how long to wait for another run that works on this hypervisor.
+    progress: is told what each machine is at. lock_seconds: how long to wait for another run that works on this
+    hypervisor.
     """
     others = SharedLock(lock_seconds)
 
@@ -140,12 +144,11 @@ def carry_out(
         began = time.monotonic()
         try:
             # Nobody moves the machine, changes its power state, or gives it other disks meanwhile.
-            with machine_lock(result.name, lock_seconds), others.held():
-                result.plan = plan(conn, result.name, request)
-                _apply(result.plan, result)
-                while result.plan.unfinished:
-                    result.plan = plan(conn, result.name, request)
-                    _apply(result.plan, result)
+            with StepWatch(progress) as watch:
+                watch.turn_to(f"wait for other runs to let go of {result.name}")
+                with machine_lock(result.name, lock_seconds), others.held():
+                    while _apply_next(conn, result, request, watch).unfinished:
+                        pass
         except Exception as exc:  # noqa: BLE001 - it is this machine's error, and the others go on
             if result.plan is not None:
                 result.plan = result.plan.as_far_as(result.done)
@@ -160,10 +163,13 @@ def carry_out(
     )
 
 
-def _apply(planned: SnapshotPlan, result: SnapshotResult) -> None:
+def _apply_next(conn: VirConnect, result: SnapshotResult, request: SnapshotRequest, watch: StepWatch) -> SnapshotPlan:
+    watch.turn_to(f"look at {result.name}")
+    planned = result.plan = plan(conn, result.name, request)
     for step in planned.steps:
-        step.apply()
+        watch.apply(step)
         result.done.append(step.description)
+    return planned
 
 
 def _look(conn: VirConnect, result: SnapshotResult) -> None:

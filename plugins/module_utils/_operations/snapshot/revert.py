@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import (
@@ -62,7 +63,14 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
     wanted = kept_notes(machine.notes, None if facts.domain is None else read_notes(facts.domain))
     if facts.kind == CEPH:
         require_whole(conn, machine, snapshot)
-        return [Step(words, lambda: roll_back(conn, machine, snapshot, wanted))]
+        at: list[HowFar] = []
+        return [
+            Step(
+                words,
+                lambda: roll_back(conn, machine, snapshot, wanted, lambda disk: at.append(HowFar(disk))),
+                look=lambda: at[-1] if at else None,
+            )
+        ]
     steps = []
     if would_bring_back(facts.domain, wanted):
         steps.append(

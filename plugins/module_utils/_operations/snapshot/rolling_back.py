@@ -55,8 +55,17 @@ def require_whole(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapsh
         ) from exc
 
 
-def roll_back(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot, notes: MachineNotes | None) -> None:
-    """Revert a machine, which is powered off first if it has to be. notes: what is remembered of it afterwards."""
+def roll_back(
+    conn: VirConnect,
+    machine: SnapshotView,
+    snapshot: KnownSnapshot,
+    notes: MachineNotes | None,
+    on_volume: t.Callable[[str], t.Any] = lambda _words: None,
+) -> None:
+    """Revert a machine, which is powered off first if it has to be. notes: what is remembered of it afterwards.
+
+    on_volume: is told of each volume before its turn.
+    """
     name, handle = machine.name, machine.power.handle
     what = f"cannot revert machine {name} to snapshot {snapshot.facts.name}"
     kept, volumes = name_in_cluster(machine, snapshot.facts.name), _volumes(conn, snapshot)
@@ -82,7 +91,7 @@ def roll_back(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot, 
         with contextlib.suppress(VirtError):
             redefine(conn, now, uuid_of(machine), name)
         raise
-    in_cluster.roll_back(volumes, kept)
+    in_cluster.roll_back(volumes, kept, on_volume)
     redefine(conn, etree.tostring(wanted, encoding="unicode"), uuid_of(machine), name)
     flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
     with translate_errors(f"cannot note that machine {name} was reverted to snapshot {snapshot.facts.name}"):

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.agent import agent_limit
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.info.job_progress import look_at_memory
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
     CEPH,
     EXTERNAL,
@@ -55,6 +57,8 @@ def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Met
     return Step(
         f"take snapshot {name} of {machine.name} ({words_of(method)})",
         lambda: _take(machine, name, method, description),
+        # Of an internal one, libvirt answers no questions until it is taken (qemuSnapshotCreateXML).
+        look=partial(look_at_memory, machine.power.handle) if method.kind == EXTERNAL and method.memory else None,
     )
 
 

@@ -14,9 +14,15 @@ import yaml
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.brine.virt.plugins.module_utils._host import progress
-from ansible_collections.brine.virt.plugins.modules import virt_image, virt_migrate, virt_volume, virt_wait
+from ansible_collections.brine.virt.plugins.modules import (
+    virt_image,
+    virt_migrate,
+    virt_snapshot,
+    virt_volume,
+    virt_wait,
+)
 
-MODULES = [virt_image, virt_migrate, virt_volume, virt_wait]
+MODULES = [virt_image, virt_migrate, virt_snapshot, virt_volume, virt_wait]
 
 
 def run(module: t.Any, capsys: pytest.CaptureFixture[str], **arguments: t.Any) -> dict[str, t.Any]:

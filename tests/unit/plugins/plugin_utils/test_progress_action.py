@@ -12,11 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.action import virt_backup, virt_rebase, virt_restore
+from ansible_collections.brine.virt.plugins.action import (
+    virt_backup,
+    virt_rebase,
+    virt_restore,
+    virt_snapshot,
+    virt_wait,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._progress_action import ProgressAction
 
 
-@pytest.mark.parametrize("plugin", [virt_backup, virt_rebase, virt_restore])
+@pytest.mark.parametrize("plugin", [virt_backup, virt_rebase, virt_restore, virt_snapshot, virt_wait])
 def test_each_runs_the_module_of_its_name(plugin: t.Any) -> None:
     assert issubclass(plugin.ActionModule, ProgressAction)
     assert plugin.ActionModule.module == f"brine.virt.{plugin.__name__.rpartition('.')[2]}"

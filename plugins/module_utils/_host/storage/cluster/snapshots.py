@@ -91,9 +91,12 @@ def require_closed(volumes: Sequence[PoolVolume]) -> None:
             _require_closed(clusters[pool.name], pool, volume)
 
 
-def roll_back(volumes: Sequence[PoolVolume], snapshot: str) -> None:
+def roll_back(
+    volumes: Sequence[PoolVolume], snapshot: str, on_volume: t.Callable[[str], t.Any] = lambda _words: None
+) -> None:
     """Have all volumes be as in the snapshot again, also in size. It copies what has changed since then.
 
+    on_volume: is told of each volume before its turn, in words; Ceph's bindings do not say how far one is.
     Raises ConflictError while any client has one of them open, NotFoundError as require_all does; nothing is changed
     then. A run that is killed, or that finds one open only when its turn comes, leaves volumes of which some are rolled
     back, and one perhaps in part: it can be done again.
@@ -101,7 +104,8 @@ def roll_back(volumes: Sequence[PoolVolume], snapshot: str) -> None:
     require_all(volumes, snapshot)
     require_closed(volumes)
     with _clusters(volumes) as clusters:
-        for pool, volume in volumes:
+        for number, (pool, volume) in enumerate(volumes, 1):
+            on_volume(f"volume {volume} of pool {pool.name}, {number} of {len(volumes)}")
             # Those before it may have taken hours.
             _require_closed(clusters[pool.name], pool, volume)
             with clusters[pool.name].open(volume) as image:

@@ -20,6 +20,7 @@ def test_lines_are_there_meanwhile_and_the_file_is_gone_after(tmp_path: Path) ->
     old = os.umask(0o077)
     try:
         with progress_file(str(path)) as file:
+            assert file.is_read
             file.write_line("web1: one")
             file.write_line("web1:\ntwo")
             assert path.read_text(encoding="utf-8") == "web1: one\nweb1: two\n"
@@ -31,6 +32,7 @@ def test_lines_are_there_meanwhile_and_the_file_is_gone_after(tmp_path: Path) ->
 
 def test_without_a_path_nothing_happens() -> None:
     with progress_file(None) as file:
+        assert not file.is_read
         file.write_line("nobody asks")
 
 

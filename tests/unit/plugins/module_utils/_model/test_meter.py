@@ -64,6 +64,42 @@ def test_long_transfers_are_told_less_often() -> None:
     assert lines[-1].startswith("web1: disks 99 %")
 
 
+def test_where_nobody_can_tell_how_far_it_is_the_time_is_said() -> None:
+    clock, lines = _Clock(), list[str]()
+    meter = ProgressMeter(lines.append, "web1", clock=clock)
+    meter.turn_to("revert web1 to snapshot a (running)")
+    for clock.now in (101.0, 103.0, 104.0, 165.0):
+        meter.still()
+    assert lines == [
+        "revert web1 to snapshot a (running): 3 s so far",
+        "revert web1 to snapshot a (running): 1 min 5 s so far",
+    ]
+    meter.still("volume web1-data, 2 of 2")
+    clock.now = 170.0
+    meter.still("volume web1-data, 2 of 2")
+    assert lines[2:] == ["revert web1 to snapshot a (running): volume web1-data, 2 of 2, 1 min 10 s so far"]
+
+
+def test_another_piece_of_work_begins_at_zero_and_brings_its_line_no_sooner() -> None:
+    clock, lines = _Clock(), list[str]()
+    meter = ProgressMeter(lines.append, "web1", clock=clock)
+    meter.turn_to("delete snapshot b of web1")
+    meter.at("merge of disk vda", 0, 100 * MIB)
+    clock.now = 102.0
+    meter.at("merge of disk vda", 90 * MIB, 100 * MIB)
+    meter.turn_to("delete snapshot a of web1")
+    meter.at("merge of disk vda", 0, 10 * MIB)
+    clock.now = 104.0
+    meter.at("merge of disk vda", 2 * MIB, 10 * MIB)
+    meter.still()
+    clock.now = 106.0
+    meter.still()
+    assert lines == [
+        "delete snapshot a of web1: merge of disk vda 20 %, 2.0M of 10.0M, 1 MiB/s, about 8 s left",
+        "delete snapshot a of web1: 4 s so far",
+    ]
+
+
 def test_without_a_total_only_what_is_done_is_said() -> None:
     assert describe("debian", "download", 3 * MIB, None, MIB) == "debian: download 3.0M, 1 MiB/s"
 
@@ -83,3 +119,4 @@ def test_a_line_that_cannot_be_said_stops_nothing() -> None:
 
     ProgressMeter(fail, "web1", quiet_seconds=0).at("disks", 1, 2)
     ProgressMeter(fail, "web1", quiet_seconds=0).at("disks", "not a number", 0)  # type: ignore[arg-type]
+    ProgressMeter(fail, "web1", quiet_seconds=0).still()

@@ -24,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE as MOVE_NAMESPACE
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork, read_work
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import _require_settled
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import check_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
@@ -36,10 +37,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot im
     take,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, choose
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import view
 from ansible_collections.brine.virt.plugins.modules import virt_snapshot
 from ansible_collections.brine.virt.tests.unit.plugins.called_module import call_module
-from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import PretendedCluster, Snapshot
+from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import Image, PretendedCluster, Snapshot
 
 UUID = "11111111-2222-3333-4444-555555555555"
 _DISK = """<disk type='network' device='disk'><driver name='qemu' type='raw'/>
@@ -333,6 +335,28 @@ def test_reverted_with_the_description_of_that_time(domain: t.Any, rbd: Pretende
     assert xml.findtext("memory") == str(64 << 10) and "new" in [tag.text for tag in xml.iter("{urn:brine:virt:1}tag")]
     assert xml.find("devices/disk/source/snapshot") is None and read_work(xml) is None
     assert names(domain) == ["a", "b"] and domain.snapshotCurrent().getName() == "a"
+
+
+def test_which_disk_is_rolled_back_is_told(
+    domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call(name=["a"])
+    domain.destroy()
+    seen: list[t.Any] = []
+    found = view(domain.connect(), "db1", "vm")
+    (step,) = steps_to_revert(domain.connect(), found, found.snapshots[0], force=False)
+    assert step.look is not None
+    seen.append(step.look())
+    really = Image.rollback_to_snap
+
+    def slowly(image: Image, name: str) -> None:
+        seen.append(step.look and step.look())
+        really(image, name)
+
+    monkeypatch.setattr(Image, "rollback_to_snap", slowly)
+    step.apply()
+    words = ["volume db1-system of pool ceph, 1 of 2", "volume db1-data of pool ceph, 2 of 2"]
+    assert seen == [None, *(HowFar(one) for one in words)]
 
 
 def test_half_reverted_it_cannot_be_started_and_the_next_run_finishes(domain: t.Any, rbd: PretendedCluster) -> None:

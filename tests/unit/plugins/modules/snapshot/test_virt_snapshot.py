@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import subprocess
+import time
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,20 @@ import yaml
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
+    EXTERNAL,
+    INTERNAL,
+    KnownSnapshot,
+    list_snapshots,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
+from ansible_collections.brine.virt.plugins.module_utils._operations import step_watch
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete, machines, revert, take
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import Method
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import view
 from ansible_collections.brine.virt.plugins.modules import virt_snapshot
@@ -305,6 +315,85 @@ def test_a_look_that_fails_makes_no_failure(conn: t.Any, monkeypatch: pytest.Mon
     )
     assert "its snapshots could not be listed afterwards: " in machine["warnings"][0]
     assert names(conn) == ["a"]
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[str], None]:
+    """The lines that whoever waits is shown. Called with words, it waits until one has them."""
+    monkeypatch.setattr(step_watch, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(step_watch, "QUIET_SECONDS", 0.0)
+    path = tmp_path / "progress"
+    file = ProgressFile(str(path))
+    monkeypatch.setattr(virt_snapshot, "progress_file", lambda _path: contextlib.nullcontext(file))
+
+    def await_line(words: str) -> None:
+        end = time.monotonic() + 20
+        while not any(words in line for line in path.read_text(encoding="utf-8").splitlines()):
+            assert time.monotonic() < end, (words, path.read_text(encoding="utf-8"))
+            time.sleep(0.01)
+
+    return await_line
+
+
+@pytest.mark.parametrize(
+    ("slow", "name", "more", "words"),
+    [
+        (take, "_take", {"name": ["b"]}, "take snapshot b of web1 (internal, with memory)"),
+        (delete, "_delete", {"name": ["a"], "state": "absent"}, "delete snapshot a of web1"),
+        (
+            revert,
+            "_revert",
+            {"name": ["a"], "state": "reverted", "force": True},
+            "revert web1 to snapshot a (running)",
+        ),
+        (machines, "machine_lock", {"name": ["b"]}, "wait for other runs to let go of web1"),
+        (machines, "plan", {"name": ["b"]}, "look at web1"),
+    ],
+)
+def test_what_takes_long_is_told_meanwhile(
+    conn: t.Any,
+    told: t.Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    slow: t.Any,
+    name: str,
+    more: dict[str, t.Any],
+    words: str,
+) -> None:
+    call(vm=["web1"], name=["a"])
+    really, asked = getattr(slow, name), []
+
+    def slowly(*what: t.Any, **settings: t.Any) -> t.Any:
+        asked.append(name)
+        # All machines are planned once before the first is changed.
+        if (name, len(asked)) != ("plan", 1):
+            told(f"{words}: ")
+        return really(*what, **settings)
+
+    monkeypatch.setattr(slow, name, slowly)
+    answer = call(vm=["web1"], **more)
+    assert ("msg" not in answer, answer["changed"]) == (True, True)
+
+
+def test_libvirt_is_asked_how_far_it_is_only_where_it_tells(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While an internal one is taken, nobody may ask it (qemuSnapshotCreateXML): each question would wait half a minute
+    for nothing, and leave an error in libvirt's log."""
+    monkeypatch.setattr(take, "look_at_memory", lambda _handle: HowFar("memory"))
+    monkeypatch.setattr(delete, "look_at_merges", lambda _handle, targets: HowFar(",".join(targets)))
+    monkeypatch.setattr(delete, "require_unused_files", lambda *_what: None)
+    found = view(conn, "web1", "vm")
+    for kind, memory, far in (
+        (INTERNAL, True, None),
+        (EXTERNAL, False, None),
+        (EXTERNAL, True, HowFar("memory")),
+    ):
+        step = take.step_to_take(conn, found, "a", Method(kind, memory, False, ("vda",)), "")
+        assert (step.look and step.look()) == far
+    call(vm=["web1"], name=["a"])
+    (there,) = list_snapshots(conn.lookupByName("web1"))
+    outside = dataclasses.replace(there.facts, kind=EXTERNAL, disks=(("vda", "/new"), ("vdb", "/newer")))
+    for one, far in ((there, None), (KnownSnapshot(there.handle, outside, True), HowFar("vda,vdb"))):
+        (step,) = delete.steps_to_delete(conn, dataclasses.replace(found, snapshots=(one,)), [one])
+        assert (step.look and step.look()) == far
 
 
 @pytest.mark.parametrize(

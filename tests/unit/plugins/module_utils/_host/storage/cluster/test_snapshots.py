@@ -64,8 +64,11 @@ def test_back_to_it(rbd: PretendedCluster) -> None:
     snapshots.take(BOTH, OURS, nullcontext())
     for volume in rbd.there.values():
         volume.content = "later"
-    snapshots.roll_back(BOTH, OURS)
+    told: list[str] = []
+    snapshots.roll_back(BOTH, OURS, lambda words: told.append(f"{words}: {len(rbd.calls)}"))
     assert {volume.content for volume in rbd.there.values()} == {"new"}
+    # Each before its turn.
+    assert told == ["volume web1-system of pool ceph, 1 of 2: 2", "volume web1-data of pool ceph, 2 of 2: 3"]
 
 
 def test_not_while_anybody_has_one_open(rbd: PretendedCluster) -> None:
