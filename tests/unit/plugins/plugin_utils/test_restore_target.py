@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.filter.purges import FilterModule
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.restores import restore_target
+from ansible_collections.brine.virt.plugins.plugin_utils._restore_target import restore_target
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._placement.clouds import MIB, hypervisor, record
 
 OLD, NEW = "20261122T020000Z-full", "20261123T020000Z-incremental"
