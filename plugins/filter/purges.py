@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters purges, adoptions, clone_plan, disk_moves, export and restore_twins.
+"""The filters purges, adoptions, clone_plan, disk_moves, export, restore_target and restore_twins.
 
 With them playbooks decide by the answers of all hypervisors. Each is documented in a file of its name.
 """
@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._reports.adoptions impo
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.backups import restore_twins
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.export import export_file
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_purges
+from ansible_collections.brine.virt.plugins.plugin_utils._restore_target import restore_target
 
 
 def purges_filter(
@@ -86,6 +87,35 @@ def _names(names: t.Any) -> t.Sequence[str]:
     return names
 
 
+def restore_target_filter(
+    shown: t.Any,
+    hosts: t.Any,
+    machines: t.Any,
+    name: t.Any,
+    disk: t.Any = None,
+    backup: t.Any = None,
+    settings: t.Any = None,
+    policy: str = "spread",
+    anti_affinity: str = "require",
+    errors: str = "raise",
+) -> dict[str, t.Any]:
+    """Where it is restored; see restore_target.yml."""
+
+    def work() -> dict[str, t.Any]:
+        return restore_target(
+            shown,
+            hosts,
+            machines,
+            PlacementOptions(policy=policy, anti_affinity=anti_affinity),
+            name=str(name),
+            disk=disk,
+            backup=None if backup == "latest" else backup,
+            settings=settings,
+        )
+
+    return answer(work, errors, "brine.virt.restore_target: ")
+
+
 def restore_twins_filter(results: t.Any, target: str, name: str | None, uuid: str | None) -> list[str]:
     """Who else has a machine that is to be restored; restore_twins.yml describes it."""
     try:
@@ -105,5 +135,6 @@ class FilterModule:
             "clone_plan": clone_plan_filter,
             "disk_moves": disk_moves_filter,
             "export": export_filter,
+            "restore_target": restore_target_filter,
             "restore_twins": restore_twins_filter,
         }

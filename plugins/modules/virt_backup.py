@@ -72,11 +72,18 @@ options:
     required: true
   dest:
     description:
-      - The directory on the hypervisor that holds the backups of all machines. It has to exist.
+      - The directory on the hypervisor that holds the backups of all machines. It has to exist. A task needs either
+        this option or O(dest_pool).
       - QEMU writes the images itself, so that its user has to be able to enter the directory (mode V(0711) is enough).
       - Several hypervisors may use one directory on a share. Machines are told apart by their names.
     type: path
-    required: true
+  dest_pool:
+    description:
+      - A storage pool of the hypervisor whose directory takes the place of O(dest). It has to be active and of a type
+        that has one (V(dir), V(fs), V(netfs)).
+      - To libvirt, the backups of a machine are one volume of type V(dir) there, called like the machine. Nothing in
+        this collection takes it for a disk or removes it.
+    type: str
   must_be_mounted:
     description: Fail if O(dest) is on the file system of C(/), as is the case when a share is not mounted.
     type: bool
@@ -211,6 +218,11 @@ EXAMPLES = r"""
     name: db1
     dest: /srv/backup
     state: verified
+
+- name: Back up into the directory of a storage pool
+  brine.virt.virt_backup:
+    name: db1
+    dest_pool: backups
 """
 
 RETURN = r"""
@@ -353,11 +365,12 @@ machines:
 
 import threading
 import typing as t
+from dataclasses import replace
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import require_destination
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.place import require_place
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, require_local
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
@@ -378,7 +391,8 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.opti
 _KEEP = {name: {"type": "int"} for name in ("last", "daily", "weekly", "monthly")}
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "list", "elements": "str", "required": True},
-    "dest": {"type": "path", "required": True},
+    "dest": {"type": "path"},
+    "dest_pool": {"type": "str"},
     "owner": {"type": "str"},
     "must_be_mounted": {"type": "bool", "default": False},
     "state": {"type": "str", "choices": [PRESENT, VERIFIED], "default": PRESENT},
@@ -391,6 +405,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "verify": {"type": "bool", "default": False},
     "lock_timeout": {"type": "int", "default": 300},
 }
+PLACES = ("dest", "dest_pool")
 
 
 def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
@@ -399,9 +414,10 @@ def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     require_root("virt_backup", params["uri"])
     require_local(params["uri"], "that the machines are on")
     options = read_backup_options(params)
-    require_destination(options.destination, "dest", mounted=options.must_be_mounted)
     path = None if module.check_mode else params[PROGRESS_FILE]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+        place = require_place(conn, options.destination, params["dest_pool"], "dest", mounted=options.must_be_mounted)
+        options = replace(options, destination=place)
         if params["state"] == VERIFIED:
             check = module.check_mode
             names = params["name"]
@@ -435,7 +451,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS, beside=[PROGRESS_FILE])
+    module = make_module(ARGUMENTS, beside=[PROGRESS_FILE], mutually_exclusive=[PLACES], required_one_of=[PLACES])
     finish(module, lambda: work(module))
 
 

@@ -53,10 +53,15 @@ options:
   src:
     description:
       - The directory on the hypervisor that holds the backups of all machines
-        (O(brine.virt.virt_backup#module:dest)).
+        (O(brine.virt.virt_backup#module:dest)). A task needs either this option or O(src_pool).
       - Nothing is written there; it may be mounted read-only.
     type: path
-    required: true
+  src_pool:
+    description:
+      - A storage pool of the hypervisor whose directory takes the place of O(src)
+        (O(brine.virt.virt_backup#module:dest_pool)). It has to be active and of a type that has one (V(dir), V(fs),
+        V(netfs)).
+    type: str
   machine:
     description: The name of the machine that was backed up.
     type: str
@@ -153,9 +158,12 @@ new_identity:
   returned: success
   sample: false
 backup:
-  description: The backup that was restored.
+  description:
+    - The backup that was restored.
+    - If it cannot be restored, the one that this hypervisor sees, and null if it sees none. Without this value, it is
+      not known.
   type: str
-  returned: success
+  returned: success, and in check mode also when it failed and this is known
   sample: 20261123T020000Z-incremental
 made:
   description: When it was made.
@@ -174,6 +182,28 @@ volumes:
       path: /var/lib/libvirt/images/web1-system.qcow2
       format: qcow2
       size_bytes: 10737418240
+needs:
+  description:
+    - What the machine needs of a hypervisor, in the words of M(brine.virt.virt_info). Of a disk, C(allocation_bytes) is
+      what it takes at most in a pool of files.
+    - The filter P(brine.virt.restore_target#filter) chooses a hypervisor by it.
+  type: dict
+  returned: success
+  sample:
+    memory_max_mib: 2048
+    vcpus_max: 2
+    arch: x86_64
+    domain_type: kvm
+    machine_type: pc-q35-7.2
+    labels: []
+    anti_affinity: [web]
+    nics: [{type: bridge, source: br0}]
+    disks:
+      - target: vda
+        source: /var/lib/libvirt/images/web1-system.qcow2
+        pool: default
+        size_bytes: 10737418240
+        allocation_bytes: 2147483648
 actions:
   description: What was done, in order; in check mode, what would be done.
   type: list
@@ -190,11 +220,13 @@ remarks:
 
 import threading
 import typing as t
+from dataclasses import replace
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import require_destination
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.place import require_place
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, require_local
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
@@ -205,9 +237,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.restore.opt
     LATEST,
     read_restore_options,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.plan import NO_BACKUP
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
-    "src": {"type": "path", "required": True},
+    "src": {"type": "path"},
+    "src_pool": {"type": "str"},
     "owner": {"type": "str"},
     "machine": {"type": "str", "required": True},
     "backup": {"type": "str", "default": LATEST},
@@ -220,6 +254,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "trust_definition": {"type": "bool", "default": False},
     "lock_timeout": {"type": "int", "default": 300},
 }
+PLACES = ("src", "src_pool")
 
 
 def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
@@ -228,9 +263,14 @@ def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     options = read_restore_options(params)
     require_root("virt_restore", params["uri"])
     require_local(params["uri"], "to restore to")
-    require_destination(options.source, "src")
     path = None if module.check_mode else params[PROGRESS_FILE]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+        try:
+            place = require_place(conn, options.source, params["src_pool"], "src")
+        except (NotFoundError, UnsupportedError) as exc:
+            exc.result = NO_BACKUP
+            raise
+        options = replace(options, source=place)
         result = preview(conn, options) if module.check_mode else restore(conn, options, stop, progress)
     return result.as_result(options)
 
@@ -248,7 +288,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS, beside=[PROGRESS_FILE])
+    module = make_module(ARGUMENTS, beside=[PROGRESS_FILE], mutually_exclusive=[PLACES], required_one_of=[PLACES])
     finish(module, lambda: work(module))
 
 

@@ -45,14 +45,15 @@ _LONE = "_raw_params"
 # have more done than was asked for, or something else.
 # fmt: off
 _OF_PLAYBOOKS = frozenset((
-    "adopt", "all", "anti_affinity", "autostart", "backup", "begin", "boot", "boot_dev", "checksum", "clock",
-    "clone", "consoles", "cpu", "cpu_mode", "delay_seconds", "description", "dest", "disk", "disk_profile", "disks",
-    "enable_qcow", "enable_vnc", "end", "events", "features", "file", "firmware", "force", "from", "full",
+    "adopt", "all", "anti_affinity", "autostart", "backup", "begin", "boot", "boot_dev", "checksum", "clock", "clone",
+    "consoles", "cpu", "cpu_mode", "delay_seconds", "description", "dest", "dest_pool", "disk", "disk_profile",
+    "disks", "enable_qcow", "enable_vnc", "end", "events", "features", "file", "firmware", "force", "from", "full",
     "graphics", "host_devices", "hypervisor", "image", "in_state", "keep_disks", "labels", "limit", "lost",
-    "machine_type", "memory", "new_name", "nic_profile", "nics", "numatune", "on", "only_pending", "order",
-    "output", "pool", "reason", "replace", "rng", "secure_boot", "seed", "seed_policy", "serials", "shared_folders",
-    "src", "start", "started", "state", "stop", "stop_on_reboot", "stop_timeout", "tag", "tags", "timeout", "title",
-    "to", "tpm", "trust_definition", "variables", "vcpus", "verify", "video", "vm", "volume", "watchdog", "xml",
+    "machine_type", "memory", "new_name", "nic_profile", "nics", "numatune", "on", "only_pending", "order", "output",
+    "pool", "reason", "replace", "rng", "secure_boot", "seed", "seed_policy", "serials", "shared_folders", "src",
+    "src_pool", "start", "started", "state", "stop", "stop_on_reboot", "stop_timeout", "tag", "tags", "timeout",
+    "title", "to", "tpm", "trust_definition", "variables", "vcpus", "verify", "video", "vm", "volume", "watchdog",
+    "xml",
 ))
 # fmt: on
 # The ends of variables that are options of playbooks. The playbooks have other variables with the same beginnings, but
@@ -68,7 +69,7 @@ _VARIABLES = {
         "timeout",
         "tls",
     ],
-    "virt_backup_": ["dest", "full_every", "keep", "merge_above", "must_be_mounted", "owner", "quiesce"],
+    "virt_backup_": ["dest", "dest_pool", "full_every", "keep", "merge_above", "must_be_mounted", "owner", "quiesce"],
     "virt_power_": ["concurrency"],
     "virt_provision_": ["concurrency", "conclude", "stop_timeout", "timeout", "wait"],
 }

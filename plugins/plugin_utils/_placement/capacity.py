@@ -251,7 +251,8 @@ class HostCapacity:
         return reasons
 
     def _memory_refusals(self, need: Need) -> list[str]:
-        if need.memory_mib > self.memory_mib:
+        # What needs none, such as a disk by itself, may come where too much is allocated.
+        if need.memory_mib > max(0, self.memory_mib):
             ratio = self.options.memory_ratio
             counted = "" if ratio == 1 else f" (its memory counts {ratio:g} times)"
             return [
@@ -264,7 +265,7 @@ class HostCapacity:
     def _cpu_refusals(self, need: Need) -> list[str]:
         if need.vcpus > self._cpus:
             return [f"needs {need.vcpus} CPUs, it has {self._cpus}"]
-        if need.vcpus > self._vcpus:
+        if need.vcpus > max(0, self._vcpus):
             return [
                 f"needs {need.vcpus} vCPUs, {max(0, int(self._vcpus))} are free "
                 f"({self.options.vcpu_ratio:g} for each of its {self._cpus} CPUs)"

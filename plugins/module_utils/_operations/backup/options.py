@@ -9,6 +9,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.place import plain_path
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.quiesce import AUTO
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.trust import read_owner
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep, read_keep
@@ -20,10 +21,10 @@ _MOST_BESIDES = 100000
 
 @dataclass(frozen=True)
 class BackupOptions:
-    """destination: the directory that all machines' backups are in. full: no incremental one. full_every: of so many
-    backups that are built on each other one is full. keep: None keeps all. merge_above: how many backups may be there
-    besides those, None for one less than full_every. must_be_mounted: the destination must not be on the file system of
-    ``/``. owner: the number of the user who may own the destination besides root."""
+    """destination: the directory that all machines' backups are in, empty where a pool is named. full: no incremental
+    one. full_every: of so many backups that are built on each other one is full. keep: None keeps all. merge_above: how
+    many backups may be there besides those, None for one less than full_every. must_be_mounted: the destination must
+    not be on the file system of ``/``. owner: the number of the user who may own the destination besides root."""
 
     destination: str
     full: bool = False
@@ -61,7 +62,7 @@ def read_backup_options(params: dict[str, t.Any]) -> BackupOptions:
     if merge_above is not None and params["keep"] is None:
         raise InputError("nothing is merged without keep", where="merge_above", hint="Give keep as well")
     return BackupOptions(
-        destination=params["dest"].rstrip("/") or "/",
+        destination=plain_path(params["dest"]),
         full=params["kind"] == "full",
         quiesce=params["quiesce"],
         freeze_seconds=params["freeze_timeout"],

@@ -46,6 +46,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.plan import
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import RestoreOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.plan import (
     RestorePlan,
+    needs_of,
     plan_restore,
     words_of,
 )
@@ -84,6 +85,7 @@ class RestoreResult:
                 }
                 for one in plan.volumes
             ],
+            "needs": needs_of(plan),
             "actions": self.actions,
             "remarks": self.remarks,
         }

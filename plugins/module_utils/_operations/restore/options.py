@@ -9,6 +9,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.place import plain_path
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.trust import read_owner
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import is_backup_id
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
@@ -18,10 +19,10 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class RestoreOptions:
-    """source: the directory that all machines' backups are in. machine: the name that the machine had. backup: an id,
-    None for the newest. name: that of the restored machine. pool: for all volumes, None for the pool that each disk was
-    in. disk: the only one that is restored, into a volume (volume) beside the machine. trust: take the definition as it
-    is. owner: the number of the user who may own the source besides root."""
+    """source: the directory that all machines' backups are in, empty where a pool is named. machine: the name that the
+    machine had. backup: an id, None for the newest. name: that of the restored machine. pool: for all volumes, None for
+    the pool that each disk was in. disk: the only one that is restored, into a volume (volume) beside the machine.
+    trust: take the definition as it is. owner: the number of the user who may own the source besides root."""
 
     source: str
     machine: str
@@ -64,7 +65,7 @@ def read_restore_options(params: dict[str, t.Any]) -> RestoreOptions:
             "a machine is replaced only by a backup of its own", where="replace", hint="Leave out the new name"
         )
     return RestoreOptions(
-        source=params["src"].rstrip("/") or "/",
+        source=plain_path(params["src"]),
         machine=machine,
         backup=None if backup == LATEST else backup,
         name=name,

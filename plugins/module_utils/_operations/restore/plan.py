@@ -6,11 +6,17 @@
 from __future__ import annotations
 
 import os
+import typing as t
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    InputError,
+    NotFoundError,
+    VirtError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MAX_XML_BYTES, etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import (
@@ -20,6 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory 
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import record_from_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     DOMAIN_XML,
     SEED,
@@ -43,8 +50,16 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor 
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import RestoreOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.volumes import (
     RestoredVolume,
+    copied_bytes,
     plan_volume,
     require_room,
+)
+
+# What a module returns with an error where the backup is not seen: elsewhere it may be.
+NO_BACKUP: Mapping[str, t.Any] = {"backup": None}
+_NEEDED = (
+    *("memory_max_mib", "vcpus_max", "arch", "domain_type", "machine_type"),
+    *("labels", "anti_affinity"),
 )
 
 
@@ -78,12 +93,14 @@ def find_backup(options: RestoreOptions) -> tuple[Backups, list[Manifest]]:
     """What there is of the machine, and the backup with those that it is built on. Raises VirtError."""
     backups = list_backups(options.source, options.machine, options.owner)
     if options.backup is not None:
+        if options.backup not in backups.names:
+            raise _nothing_there(f"there is no backup {options.backup} in {backups.path}")
         return backups, backups.chain(options.backup)
     if not backups.by_id:
         broken = next(iter(backups.broken.values()), None)
         if broken is not None:
             raise broken
-        raise NotFoundError(f"there is no backup of machine {options.machine} in {options.source}", where="machine")
+        raise _nothing_there(f"there is no backup of machine {options.machine} in {options.source}", "machine")
     newest = backups.newest_first()[0]
     later = [name for name in backups.broken if name > newest.id]
     if later:
@@ -93,15 +110,46 @@ def find_backup(options: RestoreOptions) -> tuple[Backups, list[Manifest]]:
     return backups, backups.chain(newest.id)
 
 
+def _nothing_there(words: str, where: str | None = None) -> NotFoundError:
+    """The error where this hypervisor was looked at, and does not see the backup."""
+    error = NotFoundError(words, where=where)
+    error.result = NO_BACKUP
+    return error
+
+
 def plan_restore(hypervisor: Hypervisor, options: RestoreOptions) -> RestorePlan:
-    """What is to be done. Raises VirtError where it may not be, or cannot."""
+    """What is to be done. Raises VirtError where it may not be, or cannot; its result has the backup that is seen."""
     backups, chain = find_backup(options)
-    if options.disk is not None:
-        plan = _plan_disk(hypervisor, options, backups, chain)
-    else:
-        plan = _plan_machine(hypervisor, options, backups, chain)
-    require_room(plan.volumes, backups, chain)
+    try:
+        if options.disk is not None:
+            plan = _plan_disk(hypervisor, options, backups, chain)
+        else:
+            plan = _plan_machine(hypervisor, options, backups, chain)
+        require_room(plan.volumes, backups, chain)
+    except VirtError as exc:
+        exc.result = {**exc.result, "backup": chain[0].id}
+        raise
     return plan
+
+
+def needs_of(plan: RestorePlan) -> dict[str, t.Any]:
+    """What it needs of a hypervisor, in the words of virt_info, for who chooses one. A single disk needs space."""
+    found: dict[str, t.Any] = {"memory_max_mib": 0, "vcpus_max": 0}
+    if plan.restored is not None:
+        record = record_from_xml(plan.restored.root, "shutoff", notes=plan.notes)
+        found = {key: record[key] for key in _NEEDED}
+        found["nics"] = [{key: nic[key] for key in ("type", "source")} for nic in record["nics"]]
+    found["disks"] = [
+        {
+            "target": one.entry.target,
+            "source": one.pool.volume_path(one.volume),
+            "pool": one.pool.name,
+            "size_bytes": one.entry.size_bytes,
+            "allocation_bytes": copied_bytes(one, plan.backups, plan.chain),
+        }
+        for one in plan.volumes
+    ]
+    return found
 
 
 def _plan_disk(

@@ -108,10 +108,15 @@ def require_room(volumes: t.Sequence[RestoredVolume], backups: Backups, chain: t
     """Raise ConflictError when the pools have less room than the volumes take."""
     requests = []
     for one in volumes:
-        copied = sum(_held_bytes(backups, manifest, one.entry.target) for manifest in chain)
-        copied = min(copied, one.entry.size_bytes)
+        copied = copied_bytes(one, backups, chain)
         requests.append(space_request(one.pool, size_bytes=one.entry.size_bytes, copied_bytes=copied))
     require_free_space(requests)
+
+
+def copied_bytes(one: RestoredVolume, backups: Backups, chain: t.Sequence[Manifest]) -> int:
+    """As much as a volume takes at most where it takes what is written to it."""
+    copied = sum(_held_bytes(backups, manifest, one.entry.target) for manifest in chain)
+    return min(copied, one.entry.size_bytes)
 
 
 def _held_bytes(backups: Backups, manifest: Manifest, target: str) -> int:

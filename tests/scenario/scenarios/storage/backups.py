@@ -19,6 +19,7 @@ MACHINE = "saved1"
 PLACE, SMALL = "/srv/scenario-backup", "/srv/scenario-small"
 # What is mounted at SMALL while it can vanish.
 BEHIND = "/srv/scenario-behind"
+POOL, POOL_PLACE = "scenario-backups", "/srv/scenario-backup-pool"
 WRITES = 5
 # Seconds after a backup has begun.
 KILLS = (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 1.8, 2.5)
@@ -33,6 +34,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("each of them holds what the disk held then", lambda: _compare(cloud))
         scenario.step("killed at any time, a backup leaves the ones before it", lambda: _kill(cloud))
         scenario.step("the playbooks make, verify and restore them", lambda: _play(cloud))
+        scenario.step("the directory of a storage pool holds them as well", lambda: _pool(cloud))
         scenario.step("a full directory leaves the ones before it", lambda: _fill(cloud))
         scenario.step("what libvirt has forgotten makes the next one a full one", lambda: _forget(cloud))
         scenario.step("old ones go, and what others are built on stays", lambda: _keep(cloud))
@@ -43,6 +45,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("nothing goes over the machine; beside it there are two", lambda: _beside(cloud))
         scenario.step("the machine is put back", lambda: _replace(cloud))
         scenario.step("on the other hypervisor only when this one has it no more", lambda: _elsewhere(cloud))
+        scenario.step("without a hypervisor one is chosen that sees them", lambda: _placed(cloud))
         scenario.step("qemu-img alone restores it", lambda: _by_hand(cloud))
     finally:
         _clear(cloud)
@@ -149,6 +152,31 @@ def _play(cloud: Cloud) -> None:
     cloud.on(HOST, f"virsh vol-delete {volume[0]} default")
     answer = cloud.play(*restore, "-e", "replace=true", live=False)
     must(answer.status != 0 and f"{MACHINE} is running" in answer.one_line, answer.text)
+
+
+def _pool(cloud: Cloud) -> None:
+    cloud.on(
+        HOST,
+        f"mkdir -p -m 0711 {POOL_PLACE} && virsh -q pool-define-as {POOL} dir --target {POOL_PLACE}"
+        f" && virsh -q pool-start {POOL}",
+    )
+    words = ("-e", f"vm={MACHINE}")
+    answer = cloud.play_well("backup", *words, "-e", f"dest_pool={POOL}", live=False)
+    (made,) = _ids(cloud, POOL_PLACE)
+    must(made in answer.text, answer.text)
+    # As libvirt sees it, and everything that goes by that.
+    listed = cloud.on(HOST, f"virsh pool-refresh {POOL} >/dev/null && virsh vol-list {POOL} --details")
+    must(re.search(rf"^ *{MACHINE} .* dir ", listed, re.MULTILINE) is not None, listed)
+    refused(cloud, HOST, "virt_volume", "is of type dir, not a disk", name=MACHINE, pool=POOL, state="absent")
+    following = _back_up(cloud, dest=None, dest_pool=POOL, keep={"last": 1}, merge_above=0, verify=True)
+    must(_ids(cloud, POOL_PLACE) == [following["id"]] and not following["remarks"], str(following))
+    name = f"{MACHINE}-pooled"
+    cloud.play_well("restore", *words, "-e", f"src_pool={POOL}", "-e", f"new_name={name}", live=False)
+    must(name in cloud.on(HOST, "virsh list --all --name").split(), "it is not there")
+    cloud.play_well("purge", "-e", f"vm={name}")
+    must(_ids(cloud, POOL_PLACE) == [following["id"]], "the backup is gone")
+    cloud.on(HOST, f"virsh pool-destroy {POOL}")
+    refused(cloud, HOST, "virt_restore", "is not active", src_pool=POOL, machine=MACHINE, name=name)
 
 
 def _fill(cloud: Cloud) -> None:
@@ -313,6 +341,29 @@ def _elsewhere(cloud: Cloud) -> None:
     wait_until_up(cloud, OTHER, MACHINE)
 
 
+def _placed(cloud: Cloud) -> None:
+    """The machine is on the other hypervisor, and both have the same backups."""
+    words = ("restore", "-e", f"vm={MACHINE}", "-e", f"src={PLACE}")
+    answer = cloud.play(*words, live=False)
+    must(f"{MACHINE} goes on {OTHER}: {MACHINE} is there" in answer.text, answer.text)
+    must(answer.status != 0 and f"there is a machine {MACHINE} already" in answer.one_line, answer.text)
+    name = f"{MACHINE}-placed"
+    answer = cloud.play_well(*words, "-e", f"new_name={name}", live=False)
+    found = re.search(rf"{name} goes on (\S+): \w", answer.text)
+    must(found is not None and found[1] in FLEET, answer.text)
+    host = found[1] if found else ""
+    must(name in cloud.on(host, "virsh list --all --name").split(), f"it is not on {host}")
+    cloud.play_well("purge", "-e", f"vm={name}")
+    cloud.on(HOST, f"mv {PLACE}/{MACHINE} {PLACE}/aside")
+    try:
+        answer = cloud.play_well(*words, "-e", f"new_name={name}", "--check", live=False)
+    finally:
+        cloud.on(HOST, f"mv {PLACE}/aside {PLACE}/{MACHINE}")
+    must(f"{name} goes on {OTHER}: no other hypervisor sees the backup" in answer.text, answer.text)
+    answer = cloud.play(*words, "-e", "src=/srv/nowhere", "-e", f"new_name={name}", live=False)
+    must(answer.status != 0 and f"no hypervisor sees a backup of {name}" in answer.one_line, answer.text)
+
+
 def _by_hand(cloud: Cloud) -> None:
     newest = sorted(cloud.on(HOST, f"ls {PLACE}/{MACHINE}").split())[-1]
     target = "/var/lib/libvirt/images/by-hand.qcow2"
@@ -329,4 +380,5 @@ def _by_hand(cloud: Cloud) -> None:
 
 def _clear(cloud: Cloud) -> None:
     for host in FLEET:
-        cloud.on(host, f"umount {SMALL} {BEHIND} 2>/dev/null; rm -rf {PLACE} {SMALL} {BEHIND}")
+        cloud.on(host, f"umount {SMALL} {BEHIND} 2>/dev/null; rm -rf {PLACE} {SMALL} {BEHIND} {POOL_PLACE}")
+    cloud.on(HOST, f"virsh -q pool-destroy {POOL} 2>/dev/null; virsh -q pool-undefine {POOL} 2>/dev/null; :")

@@ -19,7 +19,12 @@ pytestmark = pytest.mark.slow
     ("words", "sentence"),
     [
         (("full=maybe",), "full: maybe is neither true nor false. No machine was backed up."),
-        (("dest=",), "No destination is named. Give the directory on the hypervisors with -e dest=/srv/backup."),
+        (
+            ("dest=",),
+            "No destination is named. Give the directory on the hypervisors with -e dest=/srv/backup, or a storage pool "
+            "with -e dest_pool=POOL. No machine was backed up.",
+        ),
+        (("dest_pool=backups",), "dest and dest_pool: give one of them. No machine was backed up."),
     ],
 )
 def test_mistakes(tmp_path: Path, node_uri: str, words: tuple[str, ...], sentence: str) -> None:

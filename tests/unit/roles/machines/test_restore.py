@@ -29,3 +29,31 @@ def test_the_reason_is_in_the_words_of_the_command_line(tmp_path: Path, node_uri
     words = ("vm=.web1", f"src={tmp_path}", "on=hv1", "--check")
     status, output = run_last_play(tmp_path, "restore", node_uri, *words, hosts=("hv1", "hv2"))
     assert (status, "vm: '.web1' is not the name of a machine. Nothing was restored." in output) == (2, True), output
+
+
+def test_without_a_hypervisor_all_are_asked(tmp_path: Path, node_uri: str) -> None:
+    words = ("vm=lost1", f"src={tmp_path}", "--check")
+    status, output = run_last_play(tmp_path, "restore", node_uri, *words, hosts=("hv1", "hv2"))
+    assert status == 2, output
+    assert "no hypervisor sees a backup of lost1: hv1, hv2: " in output, output
+    assert "is another host. Run this on the hypervisor to restore to" in output, output
+    assert output.count("[ERROR]") == 1, output
+    assert "Nothing was restored." in output, output
+
+
+def test_a_machine_that_is_there_stays_there(tmp_path: Path, node_uri: str) -> None:
+    """Both have it, and the first one says what it cannot do."""
+    words = ("vm=web1", "src_pool=backups", "new_name=db1", "--check")
+    status, output = run_last_play(tmp_path, "restore", node_uri, *words, hosts=("hv1", "hv2"))
+    assert (status, "db1 goes on hv1: db1 is there" in output) == (2, True), output
+    assert output.count("[ERROR]") == 1 and "hv1: " in output, output
+
+
+def test_what_is_missing_is_said(tmp_path: Path, node_uri: str) -> None:
+    for words, said in (
+        (["vm=web1"], "from which directory or storage pool: -e vm=NAME -e src=/srv/backup, or -e src_pool=POOL."),
+        (["vm=web1", "src=/srv", "src_pool=backups"], "src and src_pool: give one of them."),
+        (["vm=web1", "src=/srv", "on=hv9"], "on: there is no hypervisor 'hv9'. Known: hv1."),
+    ):
+        status, output = run_last_play(tmp_path, "restore", node_uri, *words)
+        assert (status, said in " ".join(output.split())) == (2, True), output

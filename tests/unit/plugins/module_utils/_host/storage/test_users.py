@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import file_chain, users
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import UNKNOWN, Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import unless_gone
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
 
@@ -125,3 +126,18 @@ def test_a_libvirt_that_waits_for_a_pool_is_not_waited_for(tmp_path: Path, monke
         with pytest.raises(HostError, match=r"^libvirt does not list the storage pools: no answer within 0\.2 s"):
             users.collect_users(conn)
         ended.set()
+
+
+def test_the_backups_in_a_pool_are_a_directory_that_nothing_uses(tmp_path: Path) -> None:
+    """As libvirt lists it: a volume of type dir. What is in there is in no pool, and keeps nothing of others."""
+    backup = tmp_path / "pool" / "web1" / "20261123T020000Z-full"
+    backup.mkdir(parents=True)
+    (backup / "vda.qcow2").write_bytes(b"QFI\xfb")
+    (tmp_path / "node.xml").write_text("<node/>")
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        pool = conn.storagePoolCreateXML(POOL.format("dir", "backups", tmp_path / "pool"), 0)
+        pool.createXML("<volume type='dir'><name>web1</name><capacity>0</capacity></volume>", 0)
+        found = users.collect_users(conn, local=True)
+        with pytest.raises(UnsupportedError, match="volume web1 of pool backups is of type dir, not a disk"):
+            find_volume(Pools(conn).get("backups"), "web1", image_format="raw")
+    assert (found.unknown, list(found.paths), found.by_file) == ([], [("backups", "web1")], {})

@@ -35,6 +35,11 @@ def test_what_a_task_says() -> None:
     assert read(keep={"last": 3}, merge_above=0).most_besides == 0
 
 
+def test_a_path_as_it_is_written() -> None:
+    for path, plain in (("/", "/"), ("//", "/"), ("/srv/b//", "/srv/b"), ("", ""), (None, "")):
+        assert read(dest=path).destination == plain
+
+
 @pytest.mark.parametrize(
     ("params", "words"),
     [

@@ -123,6 +123,38 @@ def test_another_name_has_not_the_address_of_the_machine(machine: BackupHost) ->
     assert result.remarks == ["variable ansible_host is gone, as 192.0.2.10 is web1's"]
 
 
+def test_what_it_needs_of_a_hypervisor(machine: BackupHost) -> None:
+    needs = preview(machine.conn, read(machine, name="web2")).as_result(read(machine, name="web2"))["needs"]
+    (disk,) = needs.pop("disks")
+    assert needs == {
+        **{"memory_max_mib": 64, "vcpus_max": 1, "arch": "i686", "domain_type": "test", "machine_type": None},
+        **{"labels": [], "anti_affinity": [], "nics": []},
+    }
+    size = disk["size_bytes"]
+    assert 0 < disk.pop("allocation_bytes") < size
+    path = str(machine.image.with_name("web2-system.qcow2"))
+    assert disk == {"target": "vda", "source": path, "pool": "default", "size_bytes": size}
+    one = preview(machine.conn, read(machine, disk="vda")).as_result(read(machine))["needs"]
+    assert (one["memory_max_mib"], one["vcpus_max"], len(one["disks"])) == (0, 0, 1)
+
+
+def test_whether_the_backup_is_seen_is_said_where_it_cannot_be_restored(machine: BackupHost) -> None:
+    seen = list_backups(str(machine.destination), "web1").newest_first()[0].id
+    for params, words, result in (
+        ({}, "there is a machine web1 already", {"backup": seen}),
+        ({"name": "web2", "pool": "none"}, "there is no storage pool 'none'", {"backup": seen}),
+        ({"machine": "web9"}, "there is no backup of machine web9", {"backup": None}),
+        ({"name": "web2", "backup": LAST}, f"there is no backup {LAST} in ", {"backup": None}),
+    ):
+        with pytest.raises(VirtError, match=words) as caught:
+            preview(machine.conn, read(machine, **params))
+        assert caught.value.result == result
+    (Path(machine.destination) / "web1" / seen / "manifest.json").write_text("{}")
+    with pytest.raises(InputError) as damaged:
+        preview(machine.conn, read(machine, name="web2"))
+    assert damaged.value.result == {}, "it may be the newest one, and is not known"
+
+
 def test_one_disk_becomes_a_volume(machine: BackupHost) -> None:
     result = bring_back(machine, disk="system", volume="friday")
     assert os.path.basename(volume(result)) == "friday.qcow2"
