@@ -38,8 +38,8 @@ SPARE = "spare0"
 # Of the documentation (RFC 5737), and of no network here.
 ELSEWHERE = "192.0.2"
 ELSEWHERE6 = "2001:db8:1:"
-# Another MTU than the usual one of a cable.
-MTU = 1400
+# Another MTU than that of the lab's network, and enough for IPv6.
+MTU = 1300
 # A bridge for the machines of a host alone, with the host's addresses in it (RFC 5737, RFC 3849).
 INSIDE = "inside"
 INSIDE_ADDRESSES = ["198.51.100.1/24", "2001:db8:2::1/64"]
@@ -333,8 +333,10 @@ def _has_changed(cloud: Cloud, host: Host) -> None:
     for link in (BRIDGE, UPLINK):
         mtu = cloud.on(host.name, f"cat /sys/class/net/{link}/mtu").strip()
         must(mtu == str(MTU), f"{host}: {link} {mtu}")
-    (link,) = json.loads(cloud.on(host.name, f"ip -json -6 address show dev {BRIDGE} scope global"))[:1] or [{}]
-    have = [f"{entry['local']}/{entry['prefixlen']}" for entry in link.get("addr_info", [])]
+    links = json.loads(cloud.on(host.name, f"ip -json -6 address show dev {BRIDGE} scope global"))
+    # Where there is none, it says so by one without words.
+    entries = [entry for link in links for entry in link.get("addr_info", []) if entry]
+    have = [f"{entry['local']}/{entry['prefixlen']}" for entry in entries]
     must(have == [f"{one}/64" for one in _more(host)[1:]], f"{host}: {have}")
     routes = json.loads(cloud.on(host.name, "ip -json -6 route show default"))
     ways = [(route["dev"], route.get("gateway")) for route in routes]
