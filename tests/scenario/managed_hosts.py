@@ -38,8 +38,10 @@ _TRIALS = "/run/brine-virt-interfaces /run/NetworkManager/system-connections /ru
 _NETWORK = f"""
 find {_FOLDERS} -type f -exec stat --format='%a %U %n' {{}} + -exec sha256sum {{}} + 2>/dev/null | sort
 find {_TRIALS} -type f -name '*brine*' 2>/dev/null
-ip -brief -4 address show | grep -v ^lo | sed "s,@if[0-9]*,,; s,  *, ,g"
+ip -brief address show scope global | grep -v ^lo | grep '[.:]' | sed "s,@if[0-9]*,,; s,  *, ,g"
+grep -s . /sys/class/net/*/mtu /sys/class/net/*/bridge/stp_state
 ip -4 route show default
+ip -6 route show default
 """
 
 
@@ -94,14 +96,15 @@ def gateway(cloud: Cloud, host: Host) -> str:
 
 
 def role(cloud: Cloud, *words: str, confirm_seconds: int = LONG_SECONDS, **options: t.Any) -> Answer:
-    """Run the role virt_bridge on all hosts. options: those of the bridge; one that is a function is asked for each."""
+    """Run the role virt_bridge on all hosts. options: those of the bridge; one that is a function is asked for each,
+    and one that is None is not named."""
     return cloud.run(*_command(cloud, options, confirm_seconds), *words)
 
 
-def role_killed(cloud: Cloud, confirm_seconds: int) -> None:
+def role_killed(cloud: Cloud, confirm_seconds: int, **options: t.Any) -> None:
     """Begin to run the role, and kill all its processes when all hosts have begun the change and none is confirmed."""
     process = subprocess.Popen(
-        _command(cloud, {}, confirm_seconds),
+        _command(cloud, options, confirm_seconds),
         cwd=cloud.root,
         env=cloud.environment,
         stdin=subprocess.DEVNULL,
@@ -123,13 +126,11 @@ def role_killed(cloud: Cloud, confirm_seconds: int) -> None:
 
 
 def _command(cloud: Cloud, options: dict[str, t.Any], confirm_seconds: int) -> list[str]:
-    bridges = {
-        host.name: [
-            {"name": BRIDGE, "manager": host.word}
-            | {word: value(host) if callable(value) else value for word, value in options.items()}
-        ]
-        for host in HOSTS
-    }
+    bridges = {}
+    for host in HOSTS:
+        said = {word: value(host) if callable(value) else value for word, value in options.items()}
+        named = {word: value for word, value in said.items() if value is not None}
+        bridges[host.name] = [{"name": BRIDGE, "manager": host.word} | named]
     play = {
         "hosts": "hypervisors",
         "gather_facts": False,
@@ -167,7 +168,7 @@ def _ask(cloud: Cloud, host: Host, command: str) -> Answer:
 
 
 def network(cloud: Cloud, host: Host) -> str:
-    """The host's network: all files of its managers, its addresses and its default routes."""
+    """The host's network: all files of its managers, its addresses, links with MTU and STP, and default routes."""
     return cloud.on(host.name, _NETWORK)
 
 

@@ -158,10 +158,26 @@ def _plan_existing(network: Network, spec: BridgeSpec, existing: Link) -> Guarde
     if spec.vlans is not None and own is None:
         raise InputError(f"vlans are the uplink's, and the bridge {spec.name} has none")
     wanted = WantedBridge(spec, own, existing.mac, network, existing=existing)
+    _check_untagged(wanted)
     parts = manager.change(wanted)
     if parts == Parts():
         return None
     return _guarded(wanted, f"changing {spec.name}", manager, parts)
+
+
+def _check_untagged(wanted: WantedBridge) -> None:
+    """Raise InputError for a VLAN that would be tagged and untagged at once, with what the bridge has already."""
+    spec, port = wanted.spec, wanted.port
+    have = wanted.existing.bridge if wanted.existing else None
+    if have is None or (spec.vlans, spec.pvid) == (None, None) or port is None:
+        return
+    pvid = have.pvid if spec.pvid is None else spec.pvid
+    kept = tuple(vlans for vlans in port.vlans if have.pvid not in range(vlans[0], vlans[1] + 1))
+    if any(first <= pvid <= last for first, last in (kept if spec.vlans is None else spec.vlans)):
+        raise InputError(
+            f"VLAN {pvid} is the one that the uplink carries untagged, and one that it carries tagged",
+            hint=f"Name both vlans and pvid of {spec.name}",
+        )
 
 
 def _own_port(network: Network, bridge: Link) -> Uplink | None:

@@ -13,7 +13,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import vlan_difference
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import BY_HAND
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import DEFAULT_PVID, BridgeSpec, vlan_word
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, vlan_word
 
 
 def checked_link(network: Network, name: str, *, of_vlan: bool = False) -> Link:
@@ -85,9 +85,8 @@ def foreign_differences(network: Network, spec: BridgeSpec, bridge: Link) -> lis
         if value is not None and getattr(bridge.bridge, word) is not value:
             found.append(f"{word} is {str(not value).lower()}")
     if spec.vlan_filtering:
-        pvid = spec.pvid or DEFAULT_PVID
-        if bridge.bridge.pvid != pvid:
-            found.append(f"its pvid is {bridge.bridge.pvid}, not {pvid}")
+        if spec.pvid is not None and bridge.bridge.pvid != spec.pvid:
+            found.append(f"its pvid is {bridge.bridge.pvid}, not {spec.pvid}")
         link = network.links.get(spec.uplink.port) if spec.uplink else None
         if spec.vlans is not None and link is not None:
             _extra, missing = vlan_difference(spec.vlans, link.vlans)

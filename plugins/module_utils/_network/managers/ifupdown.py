@@ -165,9 +165,9 @@ def _with_settings(before: str, wanted: WantedBridge) -> str:
         of_bridge = (f"{made}address ", f"{made}addrgenmode ", _deaf(name))
         new = [f"{command}{spec.mtu}" for command in old]
         lines = _replaced(lines, old, new, after=of_bridge, before=port and f"{port}addrgenmode ")
-    if spec.vlan_filtering is not None and wanted.uplink is not None:
+    if spec.vlans is not None and wanted.uplink is not None:
         command = f"    pre-up bridge vlan add dev {wanted.uplink.port} vid "
-        vlans = [f"{command}{vlan_word(*vlans)}" for vlans in spec.vlans or ()]
+        vlans = [f"{command}{vlan_word(*vlans)}" for vlans in spec.vlans]
         lines = _replaced(lines, (command,), vlans, after=(f"{port}master ",))
     return "\n".join(lines) + "\n"
 
@@ -200,9 +200,9 @@ def _settings(words: str, wanted: WantedBridge) -> str:
         have["stp_state"] = str(int(spec.stp))
         have["forward_delay"] = str(STP_DELAY_SECONDS * 100 if spec.stp else 0)
     if spec.vlan_filtering is not None:
-        have.pop("vlan_default_pvid", None)
         have["vlan_filtering"] = str(int(spec.vlan_filtering))
-        have.update({"vlan_default_pvid": str(spec.pvid)} if spec.pvid else {})
+    if spec.pvid is not None:
+        have["vlan_default_pvid"] = str(spec.pvid)
     return " ".join(f"{key} {value}" for key, value in have.items())
 
 

@@ -186,6 +186,8 @@ def _stanzas_of(spec: BridgeSpec) -> list[Stanza]:
     for version, kind in ((4, "inet"), (6, "inet6")):
         gateways = [("gateway", gateway) for gateway in spec.gateway or () if family(gateway) == version]
         listens = [("accept_ra", "2" if spec.accept_ra else "0")] if version == 6 and spec.accept_ra is not None else []
+        # Without a port it has no carrier, and ifup would wait in vain until nobody else is seen to have its address.
+        listens += [("dad-attempts", "0")] if version == 6 and spec.alone and spec.of_family(6) else []
         asks = spec.asks_dhcp4 if version == 4 else spec.dhcp6
         if asks:
             found.append(Stanza(spec.name, kind, "dhcp", tuple(listens)))

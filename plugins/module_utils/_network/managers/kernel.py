@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import WantedBridge
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import BridgeState
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import DEFAULT_PVID, STP_DELAY_SECONDS, vlan_word
+from ansible_collections.brine.virt.plugins.module_utils._network.spec import STP_DELAY_SECONDS, vlan_word
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command
 
 Ranges = tuple[tuple[int, int], ...]
@@ -19,8 +19,7 @@ def settings_of(wanted: WantedBridge) -> BridgeState:
     """The settings that the bridge is to have: the spec's, and else those that it has."""
     spec, have = wanted.spec, (wanted.existing and wanted.existing.bridge) or BridgeState()
     filtering = have.vlan_filtering if spec.vlan_filtering is None else spec.vlan_filtering
-    # A bridge that looks at VLANs has the pvid of the spec, and the usual one where that says none.
-    pvid = have.pvid if spec.vlan_filtering is None else spec.pvid or DEFAULT_PVID
+    pvid = have.pvid if spec.pvid is None else spec.pvid
     stp = have.stp if spec.stp is None else spec.stp
     delay = have.forward_delay if stp == have.stp else STP_DELAY_SECONDS * 100 if stp else 0
     return BridgeState(stp, delay, filtering, pvid)
@@ -44,9 +43,10 @@ def kernel_commands(wanted: WantedBridge) -> tuple[tuple[Command, ...], tuple[Co
         if link is not None and spec.mtu is not None and link.mtu != spec.mtu:
             there.append(("ip", "link", "set", "dev", link.name, "mtu", str(spec.mtu)))
             back.append(("ip", "link", "set", "dev", link.name, "mtu", str(link.mtu)))
-    if port is not None and want.vlan_filtering and spec.vlan_filtering is not None:
+    # Those that nobody names stay: with another pvid the kernel itself changes what is untagged.
+    if port is not None and spec.vlans is not None:
         untagged = ((want.pvid, want.pvid), (have.pvid, have.pvid))
-        extra, missing = vlan_difference((*(spec.vlans or ()), *untagged), (*port.vlans, *untagged))
+        extra, missing = vlan_difference((*spec.vlans, *untagged), (*port.vlans, *untagged))
         there += [_vlan("add", port.name, vlans) for vlans in missing]
         there += [_vlan("del", port.name, vlans) for vlans in extra]
         back += [_vlan("del", port.name, vlans) for vlans in missing]

@@ -190,9 +190,9 @@ def _network_keys(connection: Iterable[tuple[str, str]]) -> tuple[tuple[str, str
 
 def _port_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section, ...]:
     changed = with_entries(sections, "ethernet", {} if spec.mtu is None else {"mtu": str(spec.mtu)})
-    if spec.vlan_filtering is None:
+    if spec.vlans is None:
         return changed
-    vlans = ",".join(vlan_word(first, last) for first, last in spec.vlans or ())
+    vlans = ",".join(vlan_word(first, last) for first, last in spec.vlans)
     return with_entries(changed, "bridge-port", {"vlans": vlans or None})
 
 
@@ -202,7 +202,8 @@ def _bridge_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section
         entries.update({"stp": str(spec.stp).lower(), "forward-delay": str(STP_DELAY_SECONDS if spec.stp else 0)})
     if spec.vlan_filtering is not None:
         entries["vlan-filtering"] = str(spec.vlan_filtering).lower()
-        entries["vlan-default-pvid"] = str(spec.pvid) if spec.pvid is not None else None
+    if spec.pvid is not None:
+        entries["vlan-default-pvid"] = str(spec.pvid)
     changed = with_entries(sections, "bridge", entries)
     changed = with_entries(changed, "ethernet", {} if spec.mtu is None else {"mtu": str(spec.mtu)})
     if not spec.addressing:

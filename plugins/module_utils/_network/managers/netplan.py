@@ -36,7 +36,11 @@ from ansible_collections.brine.virt.plugins.module_utils._network.managers.netpl
     with_bridge,
     with_spec,
 )
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import vlan_word
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_spec import (
+    filtering_with,
+    vlans_with,
+)
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.sections import as_text, parse
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
 
 # A file in /run hides its namesake in /etc, and that the one in /lib (netplan-generate(8)).
@@ -197,23 +201,17 @@ def _vlan_files(wanted: WantedBridge) -> list[GuardedFile]:
             "netplan has no words for VLAN filtering, and adds none to what it makes for NetworkManager",
             hint="Leave out manager: NetworkManager's own files can say it",
         )
-    lines = [f"VLANFiltering={'yes' if spec.vlan_filtering else 'no'}"]
-    lines += [f"DefaultPVID={spec.pvid}"] if spec.pvid else []
-    texts = {f"10-netplan-{spec.name}.netdev": "[Bridge]\n" + "\n".join(lines)}
-    if wanted.uplink is not None:
-        vlans = [f"[BridgeVLAN]\nVLAN={vlan_word(*vlans)}" for vlans in spec.vlans or ()]
-        texts[f"10-netplan-{wanted.uplink.port}.network"] = "\n\n".join(vlans)
-    return [
-        GuardedFile(
-            path,
-            f"{HEAD}VLANs of {spec.name}.\n{text}\n",
-            # In a change, the kernel's commands do it.
-            None if wanted.existing else f"{TRIAL_DROP_INS}/{name}.d/brine-{spec.name}.conf",
-            before=read_text(path),
-        )
-        for name, text in texts.items()
-        for path in (f"{DROP_INS}/{name}.d/brine-{spec.name}.conf",)
-    ]
+    names = {f"10-netplan-{spec.name}.netdev": filtering_with}
+    names.update({f"10-netplan-{wanted.uplink.port}.network": vlans_with} if wanted.uplink else {})
+    found = []
+    for name, changed in names.items():
+        path = f"{DROP_INS}/{name}.d/brine-{spec.name}.conf"
+        before = read_text(path)
+        # In a change, the kernel's commands do it. What a bridge has left that is gone says nothing of a new one.
+        trial = None if wanted.existing else f"{TRIAL_DROP_INS}/{name}.d/brine-{spec.name}.conf"
+        text = as_text(changed(parse(before) if before and wanted.existing else (), spec))
+        found.append(GuardedFile(path, f"{HEAD}VLANs of {spec.name}.\n{text}", trial, before=before))
+    return found
 
 
 def _yaml() -> t.Any:

@@ -51,20 +51,31 @@ def netdev_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section,
     entries: dict[str, str | None] = {}
     if spec.stp is not None:
         entries.update({"STP": _word(spec.stp), "ForwardDelaySec": str(STP_DELAY_SECONDS if spec.stp else 0)})
+    return filtering_with(with_entries(sections, "Bridge", entries), spec)
+
+
+def filtering_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section, ...]:
+    """The bridge's device with what the spec names of VLANs."""
+    entries: dict[str, str | None] = {}
     if spec.vlan_filtering is not None:
         entries["VLANFiltering"] = _word(spec.vlan_filtering)
-        entries["DefaultPVID"] = str(spec.pvid) if spec.pvid is not None else None
+    if spec.pvid is not None:
+        entries["DefaultPVID"] = str(spec.pvid)
     return with_entries(sections, "Bridge", entries)
 
 
 def port_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section, ...]:
     """The uplink, which is the bridge's port, with what the spec names."""
-    changed = with_entries(sections, "Link", {} if spec.mtu is None else {"MTUBytes": str(spec.mtu)})
-    if spec.vlan_filtering is None:
-        return changed
+    return vlans_with(with_entries(sections, "Link", {} if spec.mtu is None else {"MTUBytes": str(spec.mtu)}), spec)
+
+
+def vlans_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section, ...]:
+    """The uplink with the VLANs that the spec names."""
+    if spec.vlans is None:
+        return tuple(sections)
     # Untagged frames are in the bridge's DefaultPVID without a word here.
-    vlans = tuple(Section("BridgeVLAN", (("VLAN", vlan_word(first, last)),)) for first, last in spec.vlans or ())
-    return (*(section for section in changed if section.name != "BridgeVLAN"), *vlans)
+    vlans = tuple(Section("BridgeVLAN", (("VLAN", vlan_word(first, last)),)) for first, last in spec.vlans)
+    return (*(section for section in sections if section.name != "BridgeVLAN"), *vlans)
 
 
 def network_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section, ...]:

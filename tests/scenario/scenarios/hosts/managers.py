@@ -37,8 +37,22 @@ PIPELINING = False
 SPARE = "spare0"
 # Of the documentation (RFC 5737), and of no network here.
 ELSEWHERE = "192.0.2"
-# A guest on one host of each manager: what it needs takes minutes to install.
-GUESTS = HOSTS[:4]
+ELSEWHERE6 = "2001:db8:1:"
+# Another MTU than that of the lab's network, and enough for IPv6.
+MTU = 1300
+# A bridge for the machines of a host alone, with the host's addresses in it (RFC 5737, RFC 3849).
+INSIDE = "inside"
+INSIDE_ADDRESSES = ["198.51.100.1/24", "2001:db8:2::1/64"]
+# Its files, as the role's README has them, by the manager that has made it.
+_INSIDE_FILES = {
+    "networkd": f"/etc/systemd/network/05-brine-{INSIDE}.netdev /etc/systemd/network/05-brine-{INSIDE}.network",
+    "networkmanager": f"/etc/NetworkManager/system-connections/brine-{INSIDE}.nmconnection",
+    "ifupdown": f"/etc/network/interfaces.d/brine-{INSIDE}",
+    "netplan": f"/etc/netplan/95-brine-{INSIDE}.yaml",
+}
+# A guest on one host of each manager, and on the later release where the host's files say most of it: what a guest
+# needs takes minutes to install.
+GUESTS = (*HOSTS[:4], *(host for host in HOSTS[5:] if host.manager in ("ifupdown", "networkmanager")))
 MACHINE = "bridged"
 _GUEST_SECONDS = 240
 # NetworkManager tries four times for 45 s each, unless a profile says otherwise. Here those that say nothing are given
@@ -59,12 +73,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     if not cloud.installed:
         scenario.step("the collection is built and installed from its tarball", cloud.install, vital=True)
     scenario.step("hosts with each network manager come up", lambda: start(cloud), vital=True)
-    before = on_each(lambda host: network(cloud, host))
-
-    def unchanged() -> None:
-        for host, old, new in zip(HOSTS, before, on_each(lambda host: network(cloud, host)), strict=True):
-            must(new == old, f"the network of {host} is not as it was:\n{old}\nnow\n{new}")
-
+    unchanged = _remembered(cloud)
     scenario.step("check mode shows the files, and changes nothing", lambda: _check(cloud, unchanged))
     scenario.step("an uplink without a network: every host goes back", lambda: _wrong_uplink(cloud, unchanged))
     scenario.step("an address of another network: every host goes back", lambda: _wrong_address(cloud, unchanged))
@@ -76,8 +85,30 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("its spanning tree protocol is switched on", lambda: _stp(cloud))
     scenario.step("an address of another network for a bridge: it goes back", lambda: _wrong_change(cloud))
     scenario.step("a DHCP server that is silent for minutes ends no bridge", lambda: _silent_dhcp(cloud))
+    scenario.step("a bridge without an uplink, with addresses of both families", lambda: _inside(cloud))
+    change = _change(cloud)
+    scenario.step(
+        "a change of a bridge is killed before it is confirmed: it goes back",
+        lambda: _killed(cloud, _remembered(cloud), **change),
+    )
+    scenario.step(
+        "they are rebooted before it is confirmed",
+        lambda: _rebooted(cloud, _remembered(cloud), "systemctl reboot", **change),
+    )
+    scenario.step("another MTU, and named addresses of both families", lambda: _changed(cloud, change))
     scenario.step("a guest gets an address by way of the bridge", lambda: _guest(cloud))
     scenario.step("after a reboot the bridge is there, and the guest on it", lambda: _after_reboot(cloud))
+
+
+def _remembered(cloud: Cloud) -> t.Callable[[], None]:
+    """What fails unless the network of all hosts is as it is now."""
+    before = on_each(lambda host: network(cloud, host))
+
+    def unchanged() -> None:
+        for host, old, new in zip(HOSTS, before, on_each(lambda host: network(cloud, host)), strict=True):
+            must(new == old, f"the network of {host} is not as it was:\n{old}\nnow\n{new}")
+
+    return unchanged
 
 
 def _check(cloud: Cloud, unchanged: t.Callable[[], None]) -> None:
@@ -133,15 +164,15 @@ def _wrong_address(cloud: Cloud, unchanged: t.Callable[[], None]) -> None:
     )
 
 
-def _killed(cloud: Cloud, unchanged: t.Callable[[], None]) -> None:
-    role_killed(cloud, SHORT_SECONDS)
+def _killed(cloud: Cloud, unchanged: t.Callable[[], None], **options: t.Any) -> None:
+    role_killed(cloud, SHORT_SECONDS, **options)
     logs = on_each(lambda host: _all_as_before(cloud, host))
     must(all("not confirmed within" in log for log in logs), str(logs))
     unchanged()
 
 
-def _rebooted(cloud: Cloud, unchanged: t.Callable[[], None], how: str) -> None:
-    role_killed(cloud, LONG_SECONDS)
+def _rebooted(cloud: Cloud, unchanged: t.Callable[[], None], how: str, **options: t.Any) -> None:
+    role_killed(cloud, LONG_SECONDS, **options)
     on_each(lambda host: wait_for_state(cloud, host, "applied"))
     boot_again(cloud, how)
     on_each(lambda host: wait_for_state(cloud, host, ""))
@@ -154,15 +185,17 @@ def _made(cloud: Cloud) -> None:
     on_each(lambda host: _judge(cloud, host))
 
 
-def _judge(cloud: Cloud, host: Host) -> None:
-    """By iproute2 alone: the uplink is in the bridge, which has the address and the default route."""
+def _judge(cloud: Cloud, host: Host, more: t.Sequence[str] = ()) -> None:
+    """By iproute2 alone: the uplink is in the bridge, which has the address, more of IPv4, and the default route."""
     (port,) = json.loads(cloud.on(host.name, f"ip -json link show {UPLINK}"))
     must(port.get("master") == BRIDGE, f"{host}: {port}")
     links = json.loads(cloud.on(host.name, "ip -json -4 address show"))
     where = {
-        link["ifname"]: [entry["local"] for entry in link["addr_info"]] for link in links if link["ifname"] != "lo"
+        link["ifname"]: sorted(entry["local"] for entry in link["addr_info"])
+        for link in links
+        if link["ifname"] not in ("lo", INSIDE)
     }
-    must(where == {BRIDGE: [address(cloud, host)]}, f"{host}: {where}")
+    must(where == {BRIDGE: sorted([address(cloud, host), *more])}, f"{host}: {where}")
     routes = json.loads(cloud.on(host.name, "ip -json -4 route show default"))
     ways = [(route["dev"], route.get("gateway")) for route in routes]
     must(ways == [(BRIDGE, gateway(cloud, host))], f"{host}: {ways}")
@@ -187,22 +220,21 @@ def _stp(cloud: Cloud) -> None:
     _again(cloud, stp=True)
 
 
-def _has_stp(cloud: Cloud, host: Host) -> None:
-    _judge(cloud, host)
+def _has_stp(cloud: Cloud, host: Host, more: t.Sequence[str] = ()) -> None:
+    _judge(cloud, host, more)
     (bridge,) = json.loads(cloud.on(host.name, f"ip -json -details link show {BRIDGE}"))
     must(bridge["linkinfo"]["info_data"]["stp_state"] == 1, f"{host}: {bridge}")
 
 
 def _wrong_change(cloud: Cloud) -> None:
     able = [host for host in HOSTS if host.manager != "ifupdown"]
-    before = on_each(lambda host: network(cloud, host))
+    unchanged = _remembered(cloud)
     answer = role(cloud, confirm_seconds=SHORT_SECONDS, addresses=[f"{ELSEWHERE}.7/24"], gateway=f"{ELSEWHERE}.254")
     must(answer.recap("failed") == len(HOSTS) and answer.recap("unreachable") == 0, answer.text)
     refused = answer.one_line.count('"msg": "ifupdown cannot change the addresses')
     must(refused == len(HOSTS) - len(able), answer.text)
     on_each(lambda host: _all_as_before(cloud, host), able)
-    for host, old, new in zip(HOSTS, before, on_each(lambda host: network(cloud, host)), strict=True):
-        must(new == old, f"the network of {host} is not as it was:\n{old}\nnow\n{new}")
+    unchanged()
 
 
 def _silent_dhcp(cloud: Cloud) -> None:
@@ -245,6 +277,79 @@ def _is_back(cloud: Cloud, host: Host) -> None:
             time.sleep(2)
 
 
+def _inside(cloud: Cloud) -> None:
+    words: dict[str, t.Any] = {"name": INSIDE, "uplink": False, "addresses": INSIDE_ADDRESSES}
+    answer = role(cloud, **words)
+    must(answer.status == 0 and answer.recap("changed") >= len(HOSTS), answer.text)
+    on_each(lambda host: _judge_inside(cloud, host))
+    _again(cloud, **words)
+
+
+def _judge_inside(cloud: Cloud, host: Host) -> None:
+    _judge(cloud, host)
+    (link,) = json.loads(cloud.on(host.name, f"ip -json address show dev {INSIDE} scope global"))
+    have = [f"{entry['local']}/{entry['prefixlen']}" for entry in link["addr_info"]]
+    must(have == INSIDE_ADDRESSES, f"{host}: {have}")
+    ports = cloud.on(host.name, f"ip -brief link show master {INSIDE}")
+    must(not ports, f"{host}: {ports}")
+
+
+def _number(host: Host) -> str:
+    return host.name.removeprefix("hv")
+
+
+def _more(host: Host) -> list[str]:
+    """The addresses that a host is given beside its own; none where its manager cannot change those of a bridge."""
+    return [] if host.manager == "ifupdown" else [f"{ELSEWHERE}.{_number(host)}", f"{ELSEWHERE6}:{_number(host)}"]
+
+
+def _change(cloud: Cloud) -> dict[str, t.Any]:
+    """The options of a bridge that has another MTU, and static addresses of both families, its own one among them."""
+
+    def addresses(host: Host) -> list[str] | None:
+        more = _more(host)
+        return [f"{address(cloud, host)}/24", f"{more[0]}/24", f"{more[1]}/64"] if more else None
+
+    def gateways(host: Host) -> list[str] | None:
+        return [gateway(cloud, host), f"{ELSEWHERE6}:ff"] if _more(host) else None
+
+    def servers(host: Host) -> list[str] | None:
+        return [gateway(cloud, host)] if _more(host) else None
+
+    return {"mtu": MTU, "addresses": addresses, "gateway": gateways, "nameservers": servers}
+
+
+def _changed(cloud: Cloud, change: dict[str, t.Any]) -> None:
+    answer = role(cloud, **change)
+    must(answer.status == 0 and answer.recap("changed") >= len(HOSTS), answer.text)
+    on_each(lambda host: _has_changed(cloud, host))
+    on_each(lambda host: _answers(cloud, host))
+    _again(cloud, **change)
+
+
+def _has_changed(cloud: Cloud, host: Host) -> None:
+    """What nobody named, its STP, is as it was."""
+    _has_stp(cloud, host, _more(host)[:1])
+    for link in (BRIDGE, UPLINK):
+        mtu = cloud.on(host.name, f"cat /sys/class/net/{link}/mtu").strip()
+        must(mtu == str(MTU), f"{host}: {link} {mtu}")
+    links = json.loads(cloud.on(host.name, f"ip -json -6 address show dev {BRIDGE} scope global"))
+    # Where there is none, it says so by one without words.
+    entries = [entry for link in links for entry in link.get("addr_info", []) if entry]
+    have = [f"{entry['local']}/{entry['prefixlen']}" for entry in entries]
+    must(have == [f"{one}/64" for one in _more(host)[1:]], f"{host}: {have}")
+    routes = json.loads(cloud.on(host.name, "ip -json -6 route show default"))
+    ways = [(route["dev"], route.get("gateway")) for route in routes]
+    must(ways == ([(BRIDGE, f"{ELSEWHERE6}:ff")] if _more(host) else []), f"{host}: {ways}")
+
+
+def _answers(cloud: Cloud, host: Host) -> None:
+    """Another host reaches the SSH server at each of the new addresses, by way of both bridges."""
+    other = HOSTS[0] if host != HOSTS[0] else HOSTS[2]
+    for one in _more(host):
+        cloud.on(other.name, f"timeout 20 bash -c 'read line < /dev/tcp/{one}/22'")
+
+
 def _guest(cloud: Cloud) -> None:
     names = tuple(host.name for host in GUESTS)
     cloud.use(names)
@@ -262,6 +367,11 @@ def _guest(cloud: Cloud) -> None:
         cloud.use(tuple(host.name for host in HOSTS))
 
 
+def _maker(host: Host) -> str:
+    """The manager that has the host's bridges: beside netplan's files it is systemd-networkd."""
+    return "networkd" if (host.manager, host.word) == ("netplan", "auto") else host.manager
+
+
 def _guest_answers(cloud: Cloud, host: Host) -> None:
     seen = f"grep -q 'tiny guest has' /var/log/libvirt/qemu/{MACHINE}-{host.name}-serial.log"
     cloud.on(host.name, f"for i in $(seq {_GUEST_SECONDS}); do {seen} && exit; sleep 1; done; exit 1")
@@ -270,7 +380,9 @@ def _guest_answers(cloud: Cloud, host: Host) -> None:
 def _after_reboot(cloud: Cloud) -> None:
     for host in GUESTS:
         cloud.on(host.name, f": > /var/log/libvirt/qemu/{MACHINE}-{host.name}-serial.log")
+    on_each(lambda host: cloud.on(host.name, f"rm {_INSIDE_FILES[_maker(host)]}"))
     boot_again(cloud, "systemctl reboot")
-    on_each(lambda host: _has_stp(cloud, host))
-    _again(cloud, stp=True)
+    on_each(lambda host: _has_changed(cloud, host))
+    on_each(lambda host: cloud.on(host.name, f"! ip link show dev {INSIDE}"))
+    _again(cloud, stp=True, **_change(cloud))
     on_each(lambda host: _guest_answers(cloud, host), GUESTS)

@@ -275,7 +275,7 @@ def made(host: object, **words: t.Any) -> Network:
     addresses = words.get("addresses", ETH0.addresses)
     settings = BridgeState(vlan_filtering=words.get("vlan_filtering", False), pvid=words.get("pvid", 1))
     bridge = link("br0", kind="bridge", addresses=tuple(addresses), mtu=words.get("mtu", 1500), bridge=settings)
-    vlans = ((1, 1), *((vlan, vlan) for vlan in words.get("vlans", ())))
+    vlans = ((settings.pvid, settings.pvid), *((vlan, vlan) for vlan in words.get("vlans", ())))
     return network(bridge, link("eth0", master="br0", mtu=words.get("mtu", 1500), vlans=vlans), default="br0")
 
 
@@ -354,6 +354,27 @@ def test_settings_of_the_kernel_change_at_once_and_go_back(host: object) -> None
     assert texts[2].endswith("[BridgeVLAN]\nVLAN=20-21\n")
 
 
+def test_vlans_that_nobody_names_stay(host: object) -> None:
+    state = made(host, vlan_filtering=True, vlans=[20, 30], pvid=5)
+    assert planning.plan_bridge(state, spec(vlan_filtering=True)) is None
+    change = planning.plan_bridge(state, spec(vlan_filtering=False))
+    assert change is not None
+    assert [" ".join(command) for command in change.apply] == ["ip link set dev br0 type bridge vlan_filtering 0"]
+    none = planning.plan_bridge(state, spec(vlan_filtering=True, vlans=[]))
+    assert none is not None
+    assert [" ".join(command) for command in none.apply[1:]] == [
+        f"bridge vlan del dev eth0 vid {vlan}" for vlan in (20, 30)
+    ]
+
+
+@pytest.mark.parametrize("words", [{"vlans": [5, 20]}, {"pvid": 20}])
+def test_a_vlan_is_not_tagged_and_untagged_at_once(host: object, words: dict[str, t.Any]) -> None:
+    """What stays counts as what is named."""
+    state = made(host, vlan_filtering=True, vlans=[20, 30], pvid=5)
+    with pytest.raises(InputError, match=r"VLAN (5|20) is the one that the uplink carries untagged"):
+        planning.plan_bridge(state, spec(vlan_filtering=True, **words))
+
+
 def test_what_the_kernel_lost_is_set_again_without_a_file(host: object) -> None:
     state = made(host, stp=False)
     wrong = link("br0", kind="bridge", addresses=ETH0.addresses, bridge=BridgeState(stp=True, forward_delay=1500))
@@ -395,6 +416,11 @@ def test_the_uplink_of_a_bridge_is_not_changed(host: object) -> None:
         planning.plan_bridge(state, spec(uplink="eth1"))
     with pytest.raises(ConflictError, match="br0 exists, but it has an uplink"):
         planning.plan_bridge(state, spec(uplink=False))
+
+
+def test_the_untagged_vlan_of_others_is_not_compared_unless_named(host: object) -> None:
+    bridge = link("br0", kind="bridge", bridge=BridgeState(vlan_filtering=True, pvid=5))
+    assert planning.plan_bridge(network(bridge), spec(vlan_filtering=True)) is None
 
 
 FOREIGN = {

@@ -67,6 +67,7 @@ SPECS: dict[str, dict[str, t.Any]] = {
     "no stp": {"stp": False},
     "alone": {"uplink": False},
     "alone with an address": {"uplink": False, "addresses": ["203.0.113.1/24"]},
+    "alone with addresses": {"uplink": False, "addresses": ["203.0.113.1/24", "2001:db8:7::1/64"]},
     "bond": {"uplink": {"bond": ["eth1", "eth0"], "mode": "active-backup"}},
     "vlan": {"uplink": {"vlan": 10, "link": "eth0"}, "dhcp4": True},
     "static vlan": {

@@ -139,9 +139,21 @@ def test_settings_change_in_the_kernel_and_in_the_file(
     path.unlink()
     both = {**before, **words}
     if not both.get("vlan_filtering"):
+        # It keeps them, and a new one would not have them.
         both.pop("vlans", None)
+        changed = changed.replace("    pre-up bridge vlan add dev eth0 vid 7\n", "")
     (fresh,) = MANAGER.make(wanted(**both)).files
     assert changed == str(fresh.text)
+
+
+def test_vlans_that_nobody_names_stay(host: Path) -> None:
+    path = put(MANAGER.make(wanted(**VLANS)))
+    text = path.read_text()
+    assert MANAGER.change(wanted(existing=True, vlan_filtering=True)).files == ()
+    (plain,) = MANAGER.change(wanted(existing=True, vlan_filtering=False)).files
+    assert plain.text == text.replace("vlan_filtering 1", "vlan_filtering 0")
+    (none,) = MANAGER.change(wanted(existing=True, vlan_filtering=True, vlans=[])).files
+    assert none.text == "".join(line for line in text.splitlines(keepends=True) if "bridge vlan add" not in line)
 
 
 def test_other_addresses_would_take_the_bridge_from_its_machines(host: Path) -> None:

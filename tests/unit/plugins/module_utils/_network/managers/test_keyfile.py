@@ -117,7 +117,15 @@ def test_vlans() -> None:
     profiles = make(VLANS)
     bridge = values(profiles.bridge.text, "bridge")
     assert (bridge["vlan-filtering"], bridge["vlan-default-pvid"]) == ("true", "5")
-    assert values(profiles.ports[0].text, "bridge-port") == {"vlans": "20,30-39"}
+    port = profiles.ports[0].text
+    assert values(port, "bridge-port") == {"vlans": "20,30-39"}
+    # What nobody names stays.
+    assert changed_profile(profiles.bridge.text, BridgeSpec("br0", vlan_filtering=True), port=False) == (
+        profiles.bridge.text
+    )
+    for filtering in (True, False):
+        assert changed_profile(port, BridgeSpec("br0", vlan_filtering=filtering), port=True) == port
+    assert "vlans" not in changed_profile(port, BridgeSpec("br0", vlan_filtering=True, vlans=()), port=True)
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,19 @@ def test_vlans_are_drop_ins_that_do_nothing_without_the_main_file(host: Path) ->
     assert all(file.trial for file in parts.files[1:])
 
 
+def test_vlans_that_nobody_names_stay(host: Path) -> None:
+    put(MANAGER.make(wanted(**VLANS)))
+    assert MANAGER.change(wanted(existing=True, vlan_filtering=True)).files == ()
+    (plain,) = MANAGER.change(wanted(existing=True, vlan_filtering=False)).files
+    assert str(plain.text).endswith("[Bridge]\nVLANFiltering=no\nDefaultPVID=5\n")
+    (none,) = MANAGER.change(wanted(existing=True, vlan_filtering=True, vlans=[])).files
+    assert "BridgeVLAN" not in str(none.text)
+    # Of a bridge that is gone nothing is taken.
+    (host / "etc/50-x.yaml").write_text(TEXT)
+    new = MANAGER.make(wanted(vlan_filtering=True))
+    assert not any("BridgeVLAN" in str(file.text) or "DefaultPVID" in str(file.text) for file in new.files)
+
+
 def test_vlans_with_networkmanager_below_are_refused(host: Path) -> None:
     (host / "etc/50-x.yaml").write_text(TEXT + "  renderer: NetworkManager\n")
     with pytest.raises(UnsupportedError, match="netplan has no words for VLAN filtering"):

@@ -274,9 +274,11 @@ def test_what_nobody_names_stays_as_somebody_wrote_it() -> None:
     assert changed_file("network", changed, BridgeSpec("br0", mtu=9000)) == changed
 
 
-def test_a_bridge_that_no_longer_looks_at_vlans() -> None:
+def test_vlans_that_nobody_names_stay() -> None:
     files = make_as({"vlan_filtering": True, "vlans": [20], "pvid": 5})
-    plain = BridgeSpec("br0", vlan_filtering=False)
-    assert "DefaultPVID" not in changed_file("netdev", files.netdev.text, plain)
-    assert "VLANFiltering=no" in changed_file("netdev", files.netdev.text, plain)
-    assert "BridgeVLAN" not in changed_file("uplink", files.uplinks[0].text, plain)
+    netdev, port = files.netdev.text, files.uplinks[0].text
+    for filtering, word in ((True, "yes"), (False, "no")):
+        spec = BridgeSpec("br0", vlan_filtering=filtering)
+        assert changed_file("netdev", netdev, spec) == netdev.replace("VLANFiltering=yes", f"VLANFiltering={word}")
+        assert changed_file("uplink", port, spec) == port
+    assert "BridgeVLAN" not in changed_file("uplink", port, BridgeSpec("br0", vlan_filtering=True, vlans=()))
