@@ -9,15 +9,22 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, machine_lock
 
 NODE = Path(__file__).parents[2] / "fixtures" / "node.xml"
 # Nobody else on this host has a machine of this name.
 NAME = f"progress-{os.getpid()}"
+
+
+@pytest.fixture(autouse=True)
+def no_lock_left() -> Iterator[None]:
+    yield
+    Path(LOCK_DIR, f"move-{NAME}.lock").unlink(missing_ok=True)
 
 
 def run(
