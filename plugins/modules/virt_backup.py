@@ -180,6 +180,9 @@ options:
       does.
     type: bool
     default: false
+notes:
+  - While it runs, the play's output shows the progress every few seconds, if Ansible's connection is V(ssh) or
+    V(local).
 seealso:
   - module: brine.virt.virt_restore
   - module: brine.virt.virt_purge

@@ -108,6 +108,9 @@ options:
         hypervisor's files and devices the machine gets.
     type: bool
     default: false
+notes:
+  - While it runs, the play's output shows the progress every few seconds, if Ansible's connection is V(ssh) or
+    V(local).
 seealso:
   - module: brine.virt.virt_backup
 """

@@ -36,6 +36,11 @@ description:
   - On Ceph, a revert copies back what has changed since. Until it is done, the machine cannot be started; if the run is
     interrupted, the same task finishes it. A running machine that an interrupted run has left paused or frozen runs on
     when this module is run on it again.
+  - While it takes long, the play's output shows every few seconds what each machine is at and for how long. While the
+    memory of an external snapshot is written, and while files are merged, it shows the percentage, the rate and the
+    time left; while Ceph copies disks back, which of them. libvirt does not tell how far an internal snapshot or any
+    other revert is. The lines are read over a second connection, if Ansible's connection is V(ssh) or V(local); over
+    other connections, in check mode and with C(async), no progress is shown.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
