@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
         (("full=maybe",), "full: maybe is neither true nor false. No machine was backed up."),
         (
             ("dest=",),
-            "No destination is named. Give the directory on the hypervisors with -e dest=/srv/backup, or a storage pool "
-            "with -e dest_pool=POOL. No machine was backed up.",
+            "No destination is named. Give the directory on the hypervisors with -e dest=/srv/backup, or a storage "
+            "pool with -e dest_pool=POOL. No machine was backed up.",
         ),
         (("dest_pool=backups",), "dest and dest_pool: give one of them. No machine was backed up."),
     ],
