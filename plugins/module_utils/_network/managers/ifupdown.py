@@ -164,7 +164,8 @@ def _with_settings(before: str, wanted: WantedBridge) -> str:
         old = tuple(f"{device}mtu " for device in (port, made) if device)
         of_bridge = (f"{made}address ", f"{made}addrgenmode ", _deaf(name))
         new = [f"{command}{spec.mtu}" for command in old]
-        lines = _replaced(lines, old, new, after=of_bridge, before=port and f"{port}addrgenmode ")
+        # The last one is of the port's own stanza, which may be done after the bridge's.
+        lines = _replaced(lines, (*old, "    mtu "), new, after=of_bridge, before=port and f"{port}addrgenmode ")
     if spec.vlans is not None and wanted.uplink is not None:
         command = f"    pre-up bridge vlan add dev {wanted.uplink.port} vid "
         vlans = [f"{command}{vlan_word(*vlans)}" for vlans in spec.vlans]

@@ -95,6 +95,8 @@ def bridge_file(
     """
     taken = [] if uplink is None or uplink.vlan is not None else list(source)
     of_bridge, of_port = _split(taken, first)
+    # The port's stanza may be done after the bridge's, whose commands give the port what the spec says.
+    of_port = [option for option in of_port if option[0] != "mtu" or spec.mtu is None]
     lines = [f"{HEAD}{f'from {origin}' if taken else 'of its own'}."]
     # A mapping takes the place of an interface's own stanza, wherever that is: of the lines after it, its script gives
     # back one, which names the stanza to use instead. grep gives back the one that has the interface's name in it.

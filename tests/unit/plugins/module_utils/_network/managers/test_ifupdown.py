@@ -156,6 +156,18 @@ def test_vlans_that_nobody_names_stay(host: Path) -> None:
     assert none.text == "".join(line for line in text.splitlines(keepends=True) if "bridge vlan add" not in line)
 
 
+def test_an_mtu_of_the_uplinks_own_stanza_does_not_come_back_at_boot(host: Path) -> None:
+    """The uplink's stanza is done after the bridge's where `auto eth0` stands below `source`, as with Debian."""
+    (host / "interfaces.d/cards").write_text("iface eth0 inet static\n  address 192.0.2.10/24\n  mtu 1400\n")
+    path = put(MANAGER.make(wanted()))
+    assert "    mtu 1400\n" in path.read_text()
+    (changed,) = MANAGER.change(wanted(existing=True, mtu=9000)).files
+    path.unlink()
+    (fresh,) = MANAGER.make(wanted(mtu=9000)).files
+    assert "mtu 1400" not in str(fresh.text)
+    assert changed.text == fresh.text
+
+
 def test_other_addresses_would_take_the_bridge_from_its_machines(host: Path) -> None:
     put(MANAGER.make(wanted()))
     with pytest.raises(
