@@ -124,7 +124,7 @@ def test_it_stays_where_it_is() -> None:
 
 
 def test_a_disk_alone_needs_space_alone() -> None:
-    needs = {"memory_max_mib": 0, "vcpus_max": 0, "labels": None, "anti_affinity": None, "nics": None}
+    needs: dict[str, t.Any] = {"memory_max_mib": 0, "vcpus_max": 0, "labels": None, "anti_affinity": None, "nics": None}
     shown = {"hv1": sees(**needs), "hv2": sees(**needs)}
     result = target(shown, {"hv1": hypervisor(total_mib=0), "hv2": SILENT}, disk="vda")
     assert (result["target"], result["refused"]) == ("hv1", {"hv2": "did not answer: ssh: no route to host"})
