@@ -73,6 +73,8 @@ LABS: dict[str, tuple[str, ...]] = {
         "mixed",
         # With the third one, that is there.
         "later_release",
+        "networks",
+        "settings",
         "snapshots",
     ),
     "storage": (

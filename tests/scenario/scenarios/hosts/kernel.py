@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host with a kernel of its own becomes a hypervisor, and can do what containers cannot. That it boots is in lvm."""
+"""A host with a kernel of its own becomes a hypervisor, and can do what containers cannot. That it boots is in lvm.
+
+Its settings are here as far as they need such a kernel; the others are in `settings`.
+"""
 
 from __future__ import annotations
 
 import json
+import typing as t
 
 from ...cloud import Cloud, must
 from ...driving.consoles import ADDRESS, wait_until_up
+from ...driving.tasks import have, module, refused
 from ...needs import TINY, store_tiny
 from ...own_kernel import CARDS, DISKS, HOST
 from ...runner import ScenarioRun
@@ -15,6 +20,11 @@ NEEDS = ("own_kernel",)
 MODULES = "8021q bonding dm_thin_pool nfs nfsd nbd iscsi_tcp iscsi_target_mod target_core_iblock sch_netem"
 GROUP, MACHINE = "scenario", "kernel1"
 BOND, BRIDGE, VLAN = "bond9", "br9", 42
+SETTINGS = "/etc/sysctl.d/99-zz-brine-virt.conf /etc/udev/rules.d/99-brine-virt-bridge.rules"
+# The kernel's own, and another one.
+SWAPPINESS = (60, 7)
+_PAGES = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+FILTERS = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
@@ -23,10 +33,14 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("its kernel is its own, and has what is needed", lambda: _kernel(cloud))
         scenario.step("a volume group on a disk of its own", lambda: _group(cloud))
         scenario.step("a bond of two cards, and a bridge on it that knows VLANs", lambda: _bond(cloud))
+        scenario.step("sysctl, and the netfilter of bridges before its module is loaded", lambda: _settings(cloud))
+        scenario.step("without the options the files go, once, and values stay", lambda: _no_settings(cloud))
+        scenario.step("KSM and huge pages, or that it has none", lambda: _memory(cloud))
         scenario.step("a machine runs in it, with an address by way of the bridge", lambda: _machine(cloud))
     finally:
         cloud.lab("ssh", HOST, f"virsh destroy {MACHINE}; vgremove --force {GROUP}; pvremove {DISKS[0]}")
         _drop_links(cloud)
+        cloud.lab("ssh", HOST, f"rm -f {SETTINGS}; echo {SWAPPINESS[0]} > /proc/sys/vm/swappiness; rmmod br_netfilter")
 
 
 def _nothing(cloud: Cloud) -> None:
@@ -69,6 +83,41 @@ def _bond(cloud: Cloud) -> None:
 
 def _drop_links(cloud: Cloud) -> None:
     cloud.lab("ssh", HOST, f"ip link delete {BRIDGE}; ip link delete {BOND}")
+
+
+def _settings(cloud: Cloud) -> None:
+    """The kernel sets bridges to 1 as it loads the module, and the rule of udev to 0 at once."""
+    cloud.on(HOST, f"! test -e {FILTERS} || rmmod br_netfilter")
+    options: dict[str, t.Any] = {"sysctl": {"vm.swappiness": SWAPPINESS[1]}, "bridge_netfilter": False}
+    answer, result = module(cloud, HOST, "virt_kernel", "--check", **options)
+    must(answer.status == 0 and result["changed"] and "br_netfilter is not loaded" in str(result["notes"]), answer.text)
+    cloud.on(HOST, f"! ls {SETTINGS} 2>/dev/null")
+    have(cloud, HOST, "virt_kernel", **options)
+    must(cloud.on(HOST, "cat /proc/sys/vm/swappiness").split() == [str(SWAPPINESS[1])], "vm.swappiness is another")
+    cloud.on(HOST, f"modprobe br_netfilter && udevadm settle && grep -x 0 {FILTERS}")
+    answer, result = module(cloud, HOST, "virt_kernel", **options)
+    must(answer.status == 0 and not result["changed"], answer.text)
+
+
+def _no_settings(cloud: Cloud) -> None:
+    have(cloud, HOST, "virt_kernel")
+    cloud.on(HOST, f"! ls {SETTINGS} 2>/dev/null && grep -x {SWAPPINESS[1]} /proc/sys/vm/swappiness")
+
+
+def _memory(cloud: Cloud) -> None:
+    """User Mode Linux has neither."""
+    for option, value, path, words in (
+        ("ksm", True, "/sys/kernel/mm/ksm/run", "the kernel cannot merge pages (no KSM)"),
+        ("hugepages", {"2M": 8}, _PAGES, "the kernel has no pages of this size"),
+    ):
+        if cloud.lab("ssh", HOST, f"test -e {path}").status != 0:
+            refused(cloud, HOST, "virt_kernel", words, **{option: value})
+            continue
+        off = False if option == "ksm" else {"2M": 0}
+        for wanted, number in ((value, "8" if option == "hugepages" else "1"), (off, "0")):
+            have(cloud, HOST, "virt_kernel", **{option: wanted})
+            must(cloud.on(HOST, f"cat {path}").strip() == number, f"{option} is another")
+        have(cloud, HOST, "virt_kernel")
 
 
 def _machine(cloud: Cloud) -> None:
