@@ -65,6 +65,11 @@ class Host:
         if now != same_words(value):
             raise HostError(f"{name}: the kernel made {now} of {value}")
 
+    def put_back(self, path: str, value: str, name: str) -> None:
+        """Write a value that was there before, unless it still is: what could not be set cannot be set back either."""
+        if self.value(path) != same_words(value):
+            self.set_value(path, value, name)
+
     def file(self, path: str) -> str | None:
         """The text of a file of ours; None where there is none, or somebody else's."""
         text = read_text(self.root + path)

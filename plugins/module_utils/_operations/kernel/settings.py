@@ -81,7 +81,7 @@ def _plan_value(host: Host, path: str, name: str, value: str, plan: KernelPlan) 
         Step(
             f"set {name} to {value} (it was {before})",
             lambda: host.set_value(path, value, name),
-            lambda: host.set_value(path, before, name),
+            lambda: host.put_back(path, before, name),
         )
     )
 
@@ -170,6 +170,9 @@ def _plan_pages(host: Host, path: str, where: str, count: int, plan: KernelPlan)
         try:
             host.set_value(path, str(count), where)
         except HostError as exc:
+            if isinstance(exc.__cause__, OSError):
+                # It was not written at all.
+                raise
             raise HostError(
                 f"{exc.what}: its memory is used, or in pieces",
                 hint="Nothing is changed. Run it again just after a boot, before machines run",
@@ -180,7 +183,7 @@ def _plan_pages(host: Host, path: str, where: str, count: int, plan: KernelPlan)
         Step(
             f"set {where} to {count} (it was {before})",
             apply,
-            lambda: host.set_value(path, str(before), where),
+            lambda: host.put_back(path, str(before), where),
         )
     )
 
