@@ -112,6 +112,14 @@ def forget(cloud: Cloud, name: str) -> None:
         )
 
 
+def hand_over(cloud: Cloud, source: str, target: str, place: str) -> None:
+    """Copy a directory to another hypervisor, over what is there, as if both had it mounted."""
+    out = shlex.join(cloud.ssh(source, f"tar -C {place} -c ."))
+    into = shlex.join(cloud.ssh(target, f"mkdir -p {place} && rm -rf {place}/* && tar -C {place} -x"))
+    answer = cloud.run("bash", "-o", "pipefail", "-c", f"{out} | {into}")
+    must(answer.status == 0, answer.text)
+
+
 def answers(cloud: Cloud, where: str) -> None:
     """A machine answers a ping."""
     # Two hosts ask, as one of them is where it runs.
@@ -133,25 +141,13 @@ def refused(cloud: Cloud, name: str, target: str, words: str, **options: t.Any) 
         must(cloud.states(source, target) == before, "something has changed")
 
 
-class Move:
-    """A run of virt_migrate that is under way."""
+class UnderWay:
+    """A run of Ansible that is under way."""
 
-    def __init__(self, cloud: Cloud, source: str, name: str, options: dict[str, t.Any]) -> None:
-        self.cloud = cloud
-        self.source = source
-        self.name = name
-        words = json.dumps({"name": name, **options})
-        command = [
-            str(cloud.bin / "ansible"),
-            *cloud.sources(live=False),
-            source,
-            "-m",
-            "brine.virt.virt_migrate",
-            "--become",
-        ]
+    def __init__(self, cloud: Cloud, *command: str) -> None:
         with cloud.modules_in_files():
             self._process = subprocess.Popen(
-                [*command, "-a", words],
+                command,
                 cwd=cloud.root,
                 env=cloud.environment,
                 stdin=subprocess.DEVNULL,
@@ -159,17 +155,6 @@ class Move:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-
-    def wait_until_it_flows(self) -> None:
-        """Something of the machine has been sent."""
-        flows = f"virsh domjobinfo {self.name} 2>/dev/null | grep -Eq '(Data|File|Memory) processed: +[1-9]'"
-        answer = self.cloud.lab(
-            "ssh",
-            self.source,
-            f"for i in $(seq {5 * _SECONDS_UNTIL_IT_FLOWS}); do {flows} && exit; sleep 0.2; done; exit 1",
-        )
-        if answer.status != 0:
-            raise AssertionError(f"nothing flows: {self.end().text}")
 
     def interrupt(self) -> None:
         """What Ctrl-C does: the signal goes to all processes of the terminal's group."""
@@ -186,6 +171,28 @@ class Move:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+
+
+class Move(UnderWay):
+    """A run of virt_migrate that is under way."""
+
+    def __init__(self, cloud: Cloud, source: str, name: str, options: dict[str, t.Any]) -> None:
+        self.cloud = cloud
+        self.source = source
+        self.name = name
+        words = ["-m", "brine.virt.virt_migrate", "--become", "-a", json.dumps({"name": name, **options})]
+        super().__init__(cloud, str(cloud.bin / "ansible"), *cloud.sources(live=False), source, *words)
+
+    def wait_until_it_flows(self) -> None:
+        """Something of the machine has been sent."""
+        flows = f"virsh domjobinfo {self.name} 2>/dev/null | grep -Eq '(Data|File|Memory) processed: +[1-9]'"
+        answer = self.cloud.lab(
+            "ssh",
+            self.source,
+            f"for i in $(seq {5 * _SECONDS_UNTIL_IT_FLOWS}); do {flows} && exit; sleep 0.2; done; exit 1",
+        )
+        if answer.status != 0:
+            raise AssertionError(f"nothing flows: {self.end().text}")
 
 
 @contextlib.contextmanager

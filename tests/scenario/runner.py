@@ -81,6 +81,7 @@ LABS: dict[str, tuple[str, ...]] = {
         "ceph",
         "ceph_snapshots",
         "backups",
+        "firmware",
         "disk_moves",
         "rebasing",
         "images",

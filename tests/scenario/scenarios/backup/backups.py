@@ -10,12 +10,19 @@ import typing as t
 from ...cloud import FLEET, Cloud, must
 from ...driving.consoles import clear, tell, wait_until_up
 from ...driving.tasks import module, refused
-from ...needs import MOVER
+from ...moving import hand_over, has_moved, home, migrate, volumes
+from ...needs import MOVER, TINY
 from ...runner import ScenarioRun
 
 NEEDS = ("hypervisors", "tiny")
 HOST, OTHER = FLEET
 MACHINE = "saved1"
+# One whose backups are measured, with a greater disk, of which so much is in use.
+MEASURED, SIZES_MIB, HELD_MIB = "measured1", (1024, 4096), 384
+# What is written before each backup; 0 is the first one, which is full. When the disk has grown, another one is.
+WRITTEN_MIB = ((0, 1, 4, 16, 64), (0, 16))
+# What each has besides, such as the seed, and a full one the system disk.
+BESIDES_MIB, SYSTEM_MIB = 2, 24
 PLACE, SMALL = "/srv/scenario-backup", "/srv/scenario-small"
 # What is mounted at SMALL while it can vanish.
 BEHIND = "/srv/scenario-behind"
@@ -32,6 +39,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("a machine runs", lambda: _begin(cloud), vital=True)
         scenario.step("a full backup, and incremental ones between which it writes", lambda: _write(cloud), vital=True)
         scenario.step("each of them holds what the disk held then", lambda: _compare(cloud))
+        scenario.step("size and time go by what was written, not by the disk", lambda: _measure(cloud))
         scenario.step("killed at any time, a backup leaves the ones before it", lambda: _kill(cloud))
         scenario.step("the playbooks make, verify and restore them", lambda: _play(cloud))
         scenario.step("the directory of a storage pool holds them as well", lambda: _pool(cloud))
@@ -46,6 +54,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("the machine is put back", lambda: _replace(cloud))
         scenario.step("on the other hypervisor only when this one has it no more", lambda: _elsewhere(cloud))
         scenario.step("without a hypervisor one is chosen that sees them", lambda: _placed(cloud))
+        scenario.step("moved while it runs, it is backed up as a whole, and restored there", lambda: _move(cloud))
         scenario.step("qemu-img alone restores it", lambda: _by_hand(cloud))
     finally:
         _clear(cloud)
@@ -59,14 +68,14 @@ def _begin(cloud: Cloud) -> None:
     wait_until_up(cloud, HOST, MACHINE)
 
 
-def _back_up(cloud: Cloud, **options: t.Any) -> dict[str, t.Any]:
-    answer, result = module(cloud, HOST, "virt_backup", **{"name": [MACHINE], "dest": PLACE, **options})
+def _back_up(cloud: Cloud, *words: str, host: str = HOST, **options: t.Any) -> dict[str, t.Any]:
+    answer, result = module(cloud, host, "virt_backup", *words, **{"name": [MACHINE], "dest": PLACE, **options})
     must(answer.status == 0, answer.text)
     return dict(result["machines"][0])
 
 
-def _sum_now(cloud: Cloud) -> str:
-    _status, said = tell(cloud, HOST, MACHINE, "sync; echo 3 > /proc/sys/vm/drop_caches; md5sum /dev/vdb")
+def _sum_now(cloud: Cloud, host: str = HOST) -> str:
+    _status, said = tell(cloud, host, MACHINE, "sync; echo 3 > /proc/sys/vm/drop_caches; md5sum /dev/vdb")
     found = re.search(r"[0-9a-f]{32}", said)
     must(found is not None, said)
     return found[0] if found else ""
@@ -92,14 +101,54 @@ def _compare(cloud: Cloud) -> None:
         _require_sum(cloud, backup, wanted)
 
 
-def _require_sum(cloud: Cloud, backup: str, wanted: str) -> None:
+def _require_sum(cloud: Cloud, backup: str, wanted: str, host: str = HOST) -> None:
     """What a backup restores is what the disk held then."""
-    answer, result = module(cloud, HOST, "virt_restore", src=PLACE, machine=MACHINE, disk="data", backup=backup)
+    answer, result = module(cloud, host, "virt_restore", src=PLACE, machine=MACHINE, disk="data", backup=backup)
     must(answer.status == 0, answer.text)
     path = result["volumes"][0]["path"]
-    found = cloud.on(HOST, f"qemu-img convert -O raw {path} /tmp/raw && md5sum /tmp/raw; rm /tmp/raw")
+    found = cloud.on(host, f"qemu-img convert -O raw {path} /tmp/raw && md5sum /tmp/raw; rm /tmp/raw")
     must(found.split()[0] == wanted, f"{backup} holds {found}, not {wanted}")
-    cloud.on(HOST, f"virsh vol-delete {path}")
+    cloud.on(host, f"virsh vol-delete {path}")
+
+
+def _measure(cloud: Cloud) -> None:
+    """The table of the page."""
+    small, big = ({**TINY, "name": MEASURED, "disks": [*TINY["disks"], {"name": "data", "size": s}]} for s in SIZES_MIB)
+    answer, _result = cloud.init(HOST, **small, start=False)
+    must(answer.status == 0, answer.text)
+    files = f"/var/lib/libvirt/images/{MEASURED}"
+    cloud.on(
+        HOST,
+        f"head -c {HELD_MIB}M /dev/urandom > /tmp/raw && qemu-img convert -n -O qcow2 /tmp/raw {files}-data.qcow2;"
+        f" rm /tmp/raw; virsh start {MEASURED}",
+    )
+    wait_until_up(cloud, HOST, MEASURED)
+    lines = [("disk MiB", "kind", "written MiB", "backup MiB", "seconds")]
+    print("      " + "  ".join(f"{word:>11}" for word in lines[0]), flush=True)
+    for size, amounts in zip(SIZES_MIB, WRITTEN_MIB, strict=True):
+        if size != SIZES_MIB[0]:
+            answer, _result = cloud.init(HOST, **big)
+            must(answer.status == 0, answer.text)
+        at = 0
+        for written in amounts:
+            if written:
+                command = f"dd if=/dev/urandom of=/dev/vdb bs=65536 seek={16 * at} count={16 * written} && sync"
+                status, said = tell(cloud, HOST, MEASURED, command)
+                must(status == 0, said)
+            at += written
+            made = _back_up(cloud, name=[MEASURED])
+            must(made["kind"] == ("incremental" if written else "full"), f"{made['kind']}: {made['reason']}")
+            mib = made["bytes"] / 2**20
+            lines.append((str(size), made["kind"], str(written or "-"), f"{mib:.1f}", f"{made['seconds']:.1f}"))
+            print("      " + "  ".join(f"{word:>11}" for word in lines[-1]), flush=True)
+            least, more = (written, BESIDES_MIB) if written else (HELD_MIB, BESIDES_MIB + SYSTEM_MIB)
+            must(least <= mib <= least + more, f"{mib:.1f} MiB, not {least} and a little more")
+    must(len(_back_up(cloud, name=[MEASURED], state="verified")["verified"]) == len(lines) - 1, "not all are whole")
+    cloud.on(
+        HOST,
+        f"virsh destroy {MEASURED}; virsh undefine {MEASURED} --checkpoints-metadata;"
+        f" rm -r {files}-* {PLACE}/{MEASURED}; virsh pool-refresh default",
+    )
 
 
 def _verify(cloud: Cloud) -> list[str]:
@@ -205,11 +254,11 @@ def _keep(cloud: Cloud) -> None:
     must([one["id"] for one in made["backups"]] == [made["id"], made["parent"]], str(made["backups"]))
 
 
-def _change(cloud: Cloud, number: int) -> str:
+def _change(cloud: Cloud, number: int, host: str = HOST) -> str:
     """The machine writes; what its disk holds then."""
-    status, said = tell(cloud, HOST, MACHINE, f"dd if=/dev/urandom of=/dev/vdb bs=65536 seek={number} count=16 && sync")
+    status, said = tell(cloud, host, MACHINE, f"dd if=/dev/urandom of=/dev/vdb bs=65536 seek={number} count=16 && sync")
     must(status == 0, said)
-    return _sum_now(cloud)
+    return _sum_now(cloud, host)
 
 
 def _ids(cloud: Cloud, place: str = PLACE) -> list[str]:
@@ -316,6 +365,7 @@ def _beside(cloud: Cloud) -> None:
     wait_until_up(cloud, HOST, name)
     uuids = [cloud.on(HOST, f"virsh domuuid {one}").strip() for one in (MACHINE, name)]
     must(len(set(uuids)) == 2, f"both have the UUID {uuids}")
+    cloud.play_well("purge", "-e", f"vm={name}", "-e", "force=true")
 
 
 def _replace(cloud: Cloud) -> None:
@@ -324,14 +374,12 @@ def _replace(cloud: Cloud) -> None:
     answer, result = module(cloud, HOST, "virt_restore", src=PLACE, machine=MACHINE, replace=True, started=True)
     must(answer.status == 0 and not result["remarks"], answer.text)
     wait_until_up(cloud, HOST, MACHINE)
-    files = cloud.on(HOST, f"ls /var/lib/libvirt/images | grep ^{MACHINE}- | grep -v ^{MACHINE}-old")
+    files = cloud.on(HOST, f"ls /var/lib/libvirt/images | grep ^{MACHINE}-")
     must(len(files.split()) == len(result["volumes"]), f"of before there is still something: {files}")
 
 
 def _elsewhere(cloud: Cloud) -> None:
-    tree = cloud.on(HOST, f"tar -C {PLACE} -cz {MACHINE} | base64 -w0").strip()
-    answer = cloud.run(*cloud.ssh(OTHER, f"base64 -d | tar -C {PLACE} -xz"), stdin=tree)
-    must(answer.status == 0, answer.text)
+    hand_over(cloud, HOST, OTHER, PLACE)
     words = ("-e", f"vm={MACHINE}", "-e", f"src={PLACE}", "-e", f"on={OTHER}", "-e", "started=true")
     answer = cloud.play("restore", *words, live=False)
     must(answer.status != 0 and f"machine {MACHINE} is on {HOST}" in answer.one_line, answer.text)
@@ -362,6 +410,32 @@ def _placed(cloud: Cloud) -> None:
     must(f"{name} goes on {OTHER}: no other hypervisor sees the backup" in answer.text, answer.text)
     answer = cloud.play(*words, "-e", "src=/srv/nowhere", "-e", f"new_name={name}", live=False)
     must(answer.status != 0 and f"no hypervisor sees a backup of {name}" in answer.one_line, answer.text)
+
+
+def _move(cloud: Cloud) -> None:
+    here = home(cloud, MACHINE)
+    (there,) = set(FLEET) - {here}
+    sums = {}
+
+    def back_up(host: str, number: int) -> dict[str, t.Any]:
+        now = _change(cloud, number, host)
+        made = _back_up(cloud, host=host)
+        sums[made["id"]] = now
+        return made
+
+    before = back_up(here, 100)
+    had = volumes(cloud, here, MACHINE)
+    answer, _result = migrate(cloud, here, name=MACHINE, target=there)
+    must(answer.status == 0, answer.text)
+    has_moved(cloud, MACHINE, here, there, had)
+    hand_over(cloud, here, there, PLACE)
+    made = back_up(there, 200)
+    reason = f"libvirt has lost the checkpoint of {before['id']}, as after a move to another hypervisor"
+    must((made["kind"], made["reason"]) == ("full", reason), str(made))
+    following = back_up(there, 300)
+    must((following["kind"], following["parent"]) == ("incremental", made["id"]), str(following))
+    for backup, wanted in sums.items():
+        _require_sum(cloud, backup, wanted, there)
 
 
 def _by_hand(cloud: Cloud) -> None:
