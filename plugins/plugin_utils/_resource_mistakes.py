@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ansible.errors import AnsibleFilterError
 
@@ -42,7 +43,7 @@ def resource_mistakes(lists: t.Any) -> list[str]:
     sentences: list[str] = []
     for variable, items in lists.items():
         if str(variable).endswith(_BRIDGES):
-            sentences += _sentences(lambda items=items, variable=variable: read_bridges(items, variable))
+            sentences += _sentences(partial(read_bridges, items, variable))
             continue
         reader = next((one for ending, one in _READERS.items() if str(variable).endswith(ending)), None)
         if reader is None:

@@ -28,8 +28,8 @@ LEASES: list[dict[str, str]] = [
     {"mac": MACS[SECOND], "name": "second", "address": "192.0.2.20"},
 ]
 DOMAIN = "nat.example.org"
-NAMED = {"address": "192.0.2.66", "names": [f"named.{DOMAIN}"]}
-LATER = {"address": "192.0.2.77", "names": [f"later.{DOMAIN}"]}
+NAMED: dict[str, t.Any] = {"address": "192.0.2.66", "names": [f"named.{DOMAIN}"]}
+LATER: dict[str, t.Any] = {"address": "192.0.2.77", "names": [f"later.{DOMAIN}"]}
 RANGE, MORE = ({"start": f"192.0.2.{first}", "end": f"192.0.2.{first + 19}"} for first in (100, 200))
 NAT: dict[str, t.Any] = {
     **{"name": "scenario-nat", "mode": "nat", "bridge": "scenat0", "domain": {"name": DOMAIN, "local_only": True}},

@@ -131,9 +131,13 @@ def test_without_a_reader_nobody_looks() -> None:
 
 
 def test_several_machines_at_once_are_told_each(lines: Lines) -> None:
+    def await_all() -> None:
+        for one in names:
+            lines.await_line(f"revert {one}:")
+
     def work(name: str) -> None:
         with StepWatch(lines.file) as watch:
-            watch.apply(Step(f"revert {name}", lambda: [lines.await_line(f"revert {one}:") for one in names]))
+            watch.apply(Step(f"revert {name}", await_all))
 
     names = ["web1", "web2", "db1"]
     threads = [threading.Thread(target=work, args=(name,)) for name in names]

@@ -51,6 +51,7 @@ def test_one_that_somebody_has_made_meanwhile_stays(host: VolumeHost, monkeypatc
         return real(new, *args)
 
     monkeypatch.setattr(creation.NewVolume, "element", late)
+    given: dict[str, t.Any]
     for given in ({"size": "8MiB"}, {"src": "file"}):
         assert "has had a volume a since this run was planned" in failed(host, name="a", **given)
         assert (host.pool / "a").read_bytes() == b"somebody's"
