@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import time
 import typing as t
 
 from ...cloud import FLEET, Cloud, must
 from ...driving.consoles import clear, tell, tell_all, wait_until_up
 from ...driving.tasks import have, module, refused
-from ...moving import forget, has_moved, volumes
+from ...moving import UnderWay, forget, has_moved, volumes
 from ...needs import MOVER
 from ...runner import ScenarioRun
 
@@ -35,6 +36,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("no room is refused, with the bytes", lambda: _no_room(cloud))
         scenario.step("room that goes while it copies: it stays", lambda: _fill(cloud))
         scenario.step("a time limit: it stays, and nothing is left", lambda: _time_limit(cloud))
+        scenario.step("Ctrl-C: the same, and the guest goes on", lambda: _interrupt(cloud))
         scenario.step("killed at any time: the next run finishes it", lambda: _kill(cloud))
         scenario.step("the next backup is a full one", lambda: _back_up(cloud))
         scenario.step("off, its disks move as well", lambda: _off(cloud))
@@ -167,6 +169,33 @@ def _time_limit(cloud: Cloud) -> None:
     answer, result = module(cloud, HOST, "virt_migrate", name=MACHINE, pool="default", timeout=4, bandwidth=SLOW_MIB)
     must(answer.status != 0 and "did not finish within 4 s" in result["msg"], answer.text)
     _is_in(cloud, PLACES[FAST], had)
+    must(_sum(cloud) == still, "the disk has another content")
+
+
+def _interrupt(cloud: Cloud) -> None:
+    had, still = volumes(cloud, HOST, MACHINE), _sum(cloud)
+    process = cloud.on(HOST, f"cat /run/libvirt/qemu/{MACHINE}.pid")
+    _write_all_the_time(cloud)
+    playbook, slowly = str(cloud.bin / "ansible-playbook"), f"virt_migrate_bandwidth={SLOW_MIB}"
+    words = ("brine.virt.migrate", "-e", f"vm={MACHINE}", "-e", "pool=default", "-e", slowly)
+    run = UnderWay(cloud, playbook, *cloud.sources(live=False), *words)
+    try:
+        copies = f"virsh dumpxml {MACHINE} | grep -q '<mirror'"
+        seen = cloud.lab("ssh", HOST, f"for i in $(seq 900); do {copies} && exit; sleep 0.1; done; exit 1")
+        if seen.status == 0:
+            time.sleep(1)
+            run.interrupt()
+        answer = run.end()
+        must(seen.status == 0, f"nothing is copied: {answer.text}")
+        must(answer.status != 0, answer.text)
+    finally:
+        run.stop()
+    # The module ends by itself, when it sees that nobody listens any more.
+    works = "pgrep -f '[A]nsiballZ_virt_migrate'"
+    cloud.on(HOST, f"for i in $(seq 600); do {works} >/dev/null || exit 0; sleep 0.2; done; {works}; exit 1")
+    _is_in(cloud, PLACES[FAST], had)
+    _end_writing(cloud)
+    must(cloud.on(HOST, f"cat /run/libvirt/qemu/{MACHINE}.pid") == process, "it is another process")
     must(_sum(cloud) == still, "the disk has another content")
 
 
