@@ -58,8 +58,8 @@ def test_every_option_of_a_volume_is_one_of_the_module() -> None:
 def test_the_result_has_what_is_documented_and_nothing_else(conn: t.Any) -> None:
     documented = yaml.safe_load(virt_volume.RETURN)["volumes"]["contains"]
     always = {name for name, what in documented.items() if what["returned"] == "always"}
-    params: dict[str, t.Any]
-    for params in ({"size": "1MiB"}, {"state": "absent"}, {"state": "absent"}):
+    several: list[dict[str, t.Any]] = [{"size": "1MiB"}, {"state": "absent"}, {"state": "absent"}]
+    for params in several:
         assert set(call(name="fresh", **params)["volumes"][0]) == always
     assert set(documented) - always == {"msg"}
 

@@ -179,9 +179,8 @@ def test_other_addresses_would_take_the_bridge_from_its_machines(host: Path) -> 
 @pytest.mark.parametrize(("before", "after"), [(None, False), (False, None)])
 def test_router_advertisements_are_of_the_addresses(host: Path, before: bool | None, after: bool | None) -> None:
     """What makes a bridge deaf to them is a command of its own, where it has no stanza of IPv6."""
-    made: dict[str, t.Any]
-    asked: dict[str, t.Any]
-    made, asked = ({"dhcp4": True} | ({} if word is None else {"accept_ra": word}) for word in (before, after))
+    both: dict[str, t.Any] = {"dhcp4": True}
+    made, asked = (both if word is None else {**both, "accept_ra": word} for word in (before, after))
     put(MANAGER.make(wanted(**made)))
     with pytest.raises(UnsupportedError, match="cannot change the addresses of br0"):
         MANAGER.change(wanted(existing=True, **asked))

@@ -51,8 +51,8 @@ def test_one_that_somebody_has_made_meanwhile_stays(host: VolumeHost, monkeypatc
         return real(new, *args)
 
     monkeypatch.setattr(creation.NewVolume, "element", late)
-    given: dict[str, t.Any]
-    for given in ({"size": "8MiB"}, {"src": "file"}):
+    several: list[dict[str, t.Any]] = [{"size": "8MiB"}, {"src": "file"}]
+    for given in several:
         assert "has had a volume a since this run was planned" in failed(host, name="a", **given)
         assert (host.pool / "a").read_bytes() == b"somebody's"
         (host.pool / "a").unlink()
