@@ -73,6 +73,7 @@ LABS: dict[str, tuple[str, ...]] = {
         "mixed",
         # With the third one, that is there.
         "later_release",
+        "agents",
         "snapshots",
     ),
     "storage": (
