@@ -75,6 +75,7 @@ LABS: dict[str, tuple[str, ...]] = {
         "later_release",
         "networks",
         "settings",
+        "agents",
         "snapshots",
     ),
     "storage": (
