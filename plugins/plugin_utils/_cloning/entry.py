@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     one_of_these,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ADDRESS_VARIABLES
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
 
 Values = dict[str, t.Any]
 # The most that an image's name may have.
@@ -134,7 +135,7 @@ def _clone_disk(name: str, disk: Values, clone: CloneEntry, *, seeded: bool) -> 
         disk.pop(word, None)
     disk["image"] = image_of(name, str(disk["name"]))
     clone.images[disk["image"]] = {"machine": name, "disk": str(disk["name"])}
-    seconds = int(disk.get("size") or 0) // _SLOW_MIB_PER_SECOND
+    seconds = parse_size_mib(disk["size"]) // _SLOW_MIB_PER_SECOND if disk.get("size") else 0
     if seconds > _HOUR_SECONDS:
         clone.images[disk["image"]]["timeout"] = seconds
     clone.remarks.append(f"disk {disk['name']}: image {disk['image']}")

@@ -35,7 +35,9 @@ def run(module: t.Any, capsys: pytest.CaptureFixture[str], **arguments: t.Any) -
 @pytest.mark.parametrize("module", MODULES)
 def test_it_is_no_option(module: t.Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert not [name for name in yaml.safe_load(module.DOCUMENTATION)["options"] if "progress" in name]
-    said = run(module, capsys, names=["web1"], name="web1", state="absent", progress_file="/tmp/mine")["msg"]
+    said = run(module, capsys, names=["web1"], name="web1", vm=["web1"], state="absent", progress_file="/tmp/mine")[
+        "msg"
+    ]
     assert "Unsupported parameters" in said and "progress_file" in said
 
 

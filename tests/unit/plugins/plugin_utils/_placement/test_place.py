@@ -241,7 +241,7 @@ def test_images_are_named_for_the_hypervisors_that_need_them() -> None:
 NET = {"name": "lan", "active": True}
 CONSTRAINTS: list[tuple[str, Facts, dict[str, t.Any], str]] = [
     ("memory", facts(), spec("a", 8193), "needs 8193 MiB of memory, 8192 MiB are free"),
-    ("memory over-committed", facts(committed_mib=9999), spec("a", 1), "needs 1 MiB of memory, 0 MiB are free"),
+    ("memory over-committed", facts(committed_mib=9999), spec("a", 16), "needs 16 MiB of memory, 0 MiB are free"),
     ("cpus", facts(cpus=2), spec("a", vcpus=3), "needs 3 CPUs, it has 2"),
     (
         "vcpus",
@@ -397,7 +397,7 @@ def test_running_machines_of_a_group_count() -> None:
 
 
 def test_a_group_that_cannot_be_apart_may_share_with_the_fewest() -> None:
-    two = facts(machines={"web1": (1, 1), "web2": (1, 1)}, groups={"web1": ["web"], "web2": ["web"]})
+    two = facts(machines={"web1": (16, 1), "web2": (16, 1)}, groups={"web1": ["web"], "web2": ["web"]})
     result = run([spec("web9", anti_affinity="web")], {"hv1": two, "hv2": WEB}, anti_affinity="prefer")
     assert result["assignments"][0] == {
         "name": "web9",
@@ -412,8 +412,8 @@ def test_a_group_that_cannot_be_apart_may_share_with_the_fewest() -> None:
 
 
 def test_a_running_machine_that_should_be_elsewhere_stays_and_it_is_said() -> None:
-    both = facts(machines={"web1": (1, 1), "web2": (1, 1)}, groups={"web1": ["web"], "web2": ["web"]})
-    result = run([spec("web1", 1, anti_affinity="web", labels="ssd")], {"hv1": both})
+    both = facts(machines={"web1": (16, 1), "web2": (16, 1)}, groups={"web1": ["web"], "web2": ["web"]})
+    result = run([spec("web1", 16, anti_affinity="web", labels="ssd")], {"hv1": both})
     assert result["assignments"][0]["why"] == (
         "it lives there; but it has no label ssd (has none): a migration would help; "
         "but it has web2, of the same anti-affinity group web: a migration would help"
@@ -421,8 +421,8 @@ def test_a_running_machine_that_should_be_elsewhere_stays_and_it_is_said() -> No
 
 
 def test_a_hypervisor_in_maintenance_gets_nothing_new() -> None:
-    busy = facts(maintenance={"since": "2026-11-21", "reason": "fan"}, machines={"old": (1, 1)})
-    result = run([spec("a"), spec("old", 1)], {"hv1": busy, "hv2": facts(total_mib=2000)})
+    busy = facts(maintenance={"since": "2026-11-21", "reason": "fan"}, machines={"old": (16, 1)})
+    result = run([spec("a"), spec("old", 16)], {"hv1": busy, "hv2": facts(total_mib=2000)})
     assert where(result) == {"a": "hv2", "old": "hv1"}
     assert result["assignments"][0]["refused"] == {"hv1": "is in maintenance since 2026-11-21 (fan)"}
     assert complaint([spec("a", hypervisor="hv1")], {"hv1": busy, "hv2": facts()}) == (
