@@ -16,6 +16,7 @@ BY_DESIGN = {
     "Debian's network managers cannot be unpacked here": "there is no apt-get; on Debian, tests/gate/setup does it",
     "cannot mount a file system here": "only root may, and not in every container",
     "no network namespaces here": "they need root or the right to user namespaces, which not every container gives",
+    "this kernel's bridges know no VLANs": "it was built without CONFIG_BRIDGE_VLAN_FILTERING",
 }
 
 

@@ -141,7 +141,7 @@ def domain_with(text: str) -> etree._Element:
             {"maximum": 2048},
         ),
         (
-            "<memory>9</memory><memoryBacking><hugepages><page size='64' unit='KiB'/></hugepages></memoryBacking>",
+            "<memory>32768</memory><memoryBacking><hugepages><page size='64' unit='KiB'/></hugepages></memoryBacking>",
             "memory",
             {"hugepages": ({"size": "64KiB"},)},
         ),
