@@ -44,7 +44,7 @@ def states(monkeypatch: pytest.MonkeyPatch, filtering: bool, *then: str) -> list
     assert answer.returncode == 0, answer.stderr
     found = []
     said = answer.stdout.split("@")
-    for links, vlans in zip(said[::2], said[1::2], strict=False):
+    for links, vlans in zip(said[::2], said[1::2]):
         texts = {"bridge": vlans.strip() or "[]", "address": links}
 
         def run(*command: str, texts: dict[str, str] = texts) -> str:
