@@ -15,8 +15,10 @@ description:
   - Claims the names of new machines on a hypervisor, withdraws such claims, and says which names are taken there.
   - The role P(brine.virt.virt_provision#role) calls it before M(brine.virt.virt_init) if there are several hypervisors.
     A single task with M(brine.virt.virt_init) does not need it.
-  - A claim is a machine without disks and nics, marked as unfinished, which M(brine.virt.virt_init) turns into the
-    machine itself. One that a killed run has left behind is taken over by the next run on this hypervisor.
+  - The playbook C(brine.virt.restore) calls it before M(brine.virt.virt_restore), for the same reason.
+  - A claim is a machine without disks and nics, marked as unfinished, which M(brine.virt.virt_init) or
+    M(brine.virt.virt_restore) turns into the machine itself. One that a killed run has left behind is taken over by the
+    next run on this hypervisor.
   - While it holds the hypervisor's lock, it checks again why the hypervisor was chosen (O(decision)). If something is
     no longer true, the task fails, and nothing is claimed.
 author:
@@ -53,6 +55,11 @@ options:
         description: The maximum number of virtual CPUs that it can have.
         type: int
         required: true
+      uuid:
+        description:
+          - The UUID that the machine is to have, as M(brine.virt.virt_restore) returned it in check mode. Without it,
+            the machine gets a new one.
+        type: str
   decision:
     description:
       - Why this hypervisor was chosen, as in O(brine.virt.virt_init#module:decision).
@@ -74,6 +81,7 @@ notes:
     as root, if it has O(machines) or O(withdraw).
 seealso:
   - module: brine.virt.virt_init
+  - module: brine.virt.virt_restore
 """
 
 EXAMPLES = r"""
@@ -107,6 +115,7 @@ machines:
 
 import contextlib
 import typing as t
+import uuid
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -136,6 +145,14 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create.deci
 _AMOUNT = validators.whole_number(1, 2**53)
 
 
+def _uuid(given: str, where: str) -> str:
+    """A UUID as libvirt writes it. Raises InputError."""
+    try:
+        return str(uuid.UUID(given))
+    except ValueError:
+        raise InputError(f"{given!r} is not a UUID", where=where) from None
+
+
 def read_claims(machines: list[dict[str, t.Any]]) -> list[Claim]:
     """The names that are to be claimed. Raises InputError with a line for each that cannot be."""
     claims: list[Claim] = []
@@ -143,11 +160,13 @@ def read_claims(machines: list[dict[str, t.Any]]) -> list[Claim]:
     for index, item in enumerate(machines):
         where = f"machines[{index}]"
         with mistakes.noted():
-            name = machine_name(item["name"], f"{where}.name")
+            identity = item.get("uuid")
+            # One that is restored may have been named by somebody else.
+            name = item["name"] if identity else machine_name(item["name"], f"{where}.name")
             if any(name == one.name for one in claims):
                 raise InputError(f"{name!r} is given twice", where=f"{where}.name", hint="Name each machine once")
             amounts = [_AMOUNT(item[key], f"{where}.{key}") for key in ("memory_mib", "vcpus")]
-            claims.append(Claim(name, *amounts))
+            claims.append(Claim(name, *amounts, None if identity is None else _uuid(identity, f"{where}.uuid")))
     mistakes.conclude()
     return claims
 
@@ -198,6 +217,7 @@ def main() -> None:
                     "name": {"type": "str", "required": True},
                     "memory_mib": {"type": "int", "required": True},
                     "vcpus": {"type": "int", "required": True},
+                    "uuid": {"type": "str"},
                 },
             },
             "decision": {"type": "dict", "default": {}},

@@ -33,11 +33,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 
 @dataclass(frozen=True)
 class Claim:
-    """A name to be taken, with what the machine will need at most."""
+    """A name to be taken, with what the machine will need at most. identity: its UUID; None for a new one."""
 
     name: str
     memory_mib: int
     vcpus: int
+    identity: str | None = None
 
 
 def new_claims(wanted: Sequence[Claim], domains: Mapping[str, Domain]) -> list[Claim]:
@@ -63,7 +64,7 @@ def make_claims(conn: VirConnect, wanted: Sequence[Claim], domains: Mapping[str,
     guests = GuestCapabilities(conn)
     try:
         for claim in new:
-            identity = str(uuid.uuid4())
+            identity = claim.identity or str(uuid.uuid4())
             made[claim.name] = identity
             host_domains.define(conn, _claim_xml(claim, identity, guests), claim.name)
     except BaseException:

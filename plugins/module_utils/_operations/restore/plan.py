@@ -45,7 +45,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     read_notes,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import require_no_claim
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import is_claim, require_no_claim
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import RestoreOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.volumes import (
@@ -70,7 +70,7 @@ class RestorePlan:
     chain: the backup, and those that it is built on. volumes: the new ones. restored: the definition, None for a single
     disk. identity: the UUID that the machine gets. notes: what is to be remembered of it when all is there. existing:
     the machine that is replaced; unfinished: what an interrupted run has left of it. renewed: it gets another UUID and
-    other MAC addresses than it had.
+    other MAC addresses than it had. A claim of its name (virt_claim) is none of these: the machine is defined over it.
     """
 
     backups: Backups
@@ -176,10 +176,11 @@ def _plan_machine(
 ) -> RestorePlan:
     manifest = chain[0]
     domain = _read_definition(backups, manifest)
-    existing, unfinished = _find_existing(hypervisor, options, manifest)
-    identity = str(uuid.uuid4()) if options.name != manifest.machine else manifest.uuid
+    claimed = _find_claim(hypervisor, options, manifest)
+    existing, unfinished = (None, None) if claimed else _find_existing(hypervisor, options, manifest)
+    identity = (claimed or str(uuid.uuid4())) if options.name != manifest.machine else manifest.uuid
     other = next((one for one in hypervisor.domains.values() if _uuid_of(one) == identity), None)
-    if other is not None and other is not existing and other is not unfinished:
+    if other is not None and not claimed and other is not existing and other is not unfinished:
         raise ConflictError(
             f"machine {other.name} has the UUID of {manifest.machine}",
             where="name",
@@ -230,6 +231,17 @@ def _read_definition(backups: Backups, manifest: Manifest) -> etree._Element:
     return root
 
 
+def _find_claim(hypervisor: Hypervisor, options: RestoreOptions, manifest: Manifest) -> str | None:
+    """The UUID of a claim of the name (virt_claim). Raises ConflictError for that of another machine."""
+    domain = hypervisor.domains.get(options.name)
+    if domain is None or not is_claim(domain):
+        return None
+    identity = _uuid_of(domain)
+    if options.name == manifest.machine and identity != manifest.uuid:
+        require_no_claim(domain, identity, "name")
+    return identity
+
+
 def _find_existing(
     hypervisor: Hypervisor, options: RestoreOptions, manifest: Manifest
 ) -> tuple[Domain | None, Domain | None]:
@@ -238,7 +250,6 @@ def _find_existing(
     if domain is None:
         return None, None
     domain.require_readable()
-    require_no_claim(domain, _uuid_of(domain))
     if domain.notes is not None and domain.notes.status == BUILDING:
         return None, domain
     if not options.replace:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 
 from ...cloud import FLEET, Cloud, must
 from ...driving.consoles import clear, tell, wait_until_up
@@ -52,7 +53,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("a directory that vanishes leaves the ones before it", lambda: _vanish(cloud))
         scenario.step("nothing goes over the machine; beside it there are two", lambda: _beside(cloud))
         scenario.step("the machine is put back", lambda: _replace(cloud))
-        scenario.step("on the other hypervisor only when this one has it no more", lambda: _elsewhere(cloud))
+        scenario.step("on the other hypervisor only when this one has it no more, and only on one", lambda: _elsewhere(cloud))
         scenario.step("without a hypervisor one is chosen that sees them", lambda: _placed(cloud))
         scenario.step("moved while it runs, it is backed up as a whole, and restored there", lambda: _move(cloud))
         scenario.step("qemu-img alone restores it", lambda: _by_hand(cloud))
@@ -385,8 +386,27 @@ def _elsewhere(cloud: Cloud) -> None:
     must(answer.status != 0 and f"machine {MACHINE} is on {HOST}" in answer.one_line, answer.text)
     cloud.play_well("purge", "-e", f"vm={MACHINE}", "-e", "force=true")
     must(MACHINE in cloud.on(HOST, f"ls {PLACE}"), "its backups are gone with the machine")
+    _race(cloud)
     cloud.play_well("restore", *words, live=False)
     wait_until_up(cloud, OTHER, MACHINE)
+
+
+def _race(cloud: Cloud) -> None:
+    """Two runs restore it on two hypervisors at the same time. Afterwards it is on none."""
+    words = ("restore", "-e", f"vm={MACHINE}", "-e", f"src={PLACE}")
+    with ThreadPoolExecutor() as executor:
+        runs = list(executor.map(lambda host: cloud.play(*words, "-e", f"on={host}", live=False), FLEET))
+    text = "\n".join(run.text for run in runs)
+    homes = [host for host in FLEET if MACHINE in cloud.on(host, "virsh list --all --name").split()]
+    must(len(homes) <= 1, f"it is on {homes}\n{text}")
+    for host, run in zip(FLEET, runs, strict=True):
+        must((run.status == 0) is (host in homes), f"{host} says something else than what is there\n{text}")
+        said = f"machine {MACHINE} is on " in run.one_line and "Nothing was restored." in run.one_line
+        must(said or host in homes, f"{host} does not say why\n{text}")
+        files = cloud.on(host, f"ls /var/lib/libvirt/images | grep ^{MACHINE}- || true")
+        must(bool(files.split()) is (host in homes), f"{host} has files of it: {files}\n{text}")
+    if homes:
+        cloud.play_well("purge", "-e", f"vm={MACHINE}")
 
 
 def _placed(cloud: Cloud) -> None:

@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.create impo
 from ansible_collections.brine.virt.plugins.modules import virt_claim, virt_init
 
 NEW = {"name": "new1", "memory_mib": 512, "vcpus": 2}
+UUID = "4a5e8c3e-6ad5-4c39-9d3b-9f1c8f3d1c55"
 SPEC = {"name": "new1", "vcpus": 2, "memory": 512, "image": "debian", "disk_profile": "default"}
 
 
@@ -66,6 +67,18 @@ def test_claim_look_withdraw(conn: t.Any) -> None:
     again = claim(machines=[NEW], look_for=["new1"])
     assert again == {**made, "changed": False}
     assert claim(withdraw=made["claims"], look_for=["new1"]) == {"changed": True, "claims": {}, "machines": {}}
+
+
+def test_a_claim_with_a_uuid(conn: t.Any) -> None:
+    """Of a machine that is restored, which somebody else may have named."""
+    old = {**NEW, "name": "old one", "uuid": UUID.upper()}
+    assert claim(True, machines=[old]) == {"changed": True, "claims": {}, "machines": {}}
+    made = claim(machines=[old], look_for=["old one"])
+    assert (made["claims"], made["machines"]) == ({"old one": UUID}, {"old one": {"uuid": UUID, "claimed": True}})
+    with pytest.raises(InputError, match=r"machines\[0\]\.uuid: 'x' is not a UUID"):
+        claim(machines=[{**NEW, "uuid": "x"}])
+    with pytest.raises(InputError, match=r"machines\[0\]\.name"):
+        claim(machines=[{**NEW, "name": "old one"}])
 
 
 def test_check_mode_claims_nothing(conn: t.Any) -> None:

@@ -34,6 +34,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import Claim, make_claims
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore import machine as restore_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore import volumes
@@ -59,6 +60,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     BackupHost,
 )
 
+OTHER_UUID = "4a5e8c3e-6ad5-4c39-9d3b-9f1c8f3d1c55"
 LAST = "20261123T020000Z-incremental"
 
 
@@ -110,6 +112,34 @@ def test_another_name_gets_an_identity_and_volumes_of_its_own(machine: BackupHos
     assert domain.handle.UUIDString() not in (UUID, "")
     assert machine.host.files("web2") == ["web2-system.qcow2"]
     assert machine.host.files("web1") == ["web1-system.qcow2"]
+
+
+def claim(machine: BackupHost, name: str, identity: str) -> None:
+    claims = make_claims(machine.conn, [Claim(name, 64, 1, identity)], list_domains(machine.conn))
+    assert claims == {name: identity}
+
+
+def test_a_claim_becomes_the_machine(machine: BackupHost) -> None:
+    """Also that of a run which was killed since."""
+    lose(machine)
+    claim(machine, "web1", UUID)
+    claim(machine, "web2", OTHER_UUID)
+    assert preview(machine.conn, read(machine)).as_result(read(machine))["uuid"] == UUID
+    for name, identity in (("web1", UUID), ("web2", OTHER_UUID)):
+        result = bring_back(machine, name=None if name == "web1" else name)
+        assert "remove" not in " ".join(result.actions)
+        domain = list_domains(machine.conn)[name]
+        assert domain.notes is not None
+        assert (domain.handle.UUIDString(), domain.notes.status, domain.notes.claimed) == (identity, READY, False)
+        assert machine.host.files(name) == [f"{name}-system.qcow2"]
+
+
+def test_the_claim_of_another_machine_stays(machine: BackupHost) -> None:
+    lose(machine)
+    claim(machine, "web1", OTHER_UUID)
+    with pytest.raises(ConflictError, match="web1 is only claimed here"):
+        bring_back(machine)
+    assert list_domains(machine.conn)["web1"].handle.UUIDString() == OTHER_UUID
 
 
 def test_another_name_has_not_the_address_of_the_machine(machine: BackupHost) -> None:
