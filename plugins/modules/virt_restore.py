@@ -22,9 +22,9 @@ description:
     of its TPM. Under another name it gets new ones, and its metadata have neither the static addresses of its nics nor
     the variable C(ansible_host), by which Ansible would log in to the machine that was backed up.
   - Whether a machine of this name or UUID is on another hypervisor is not checked here; the playbook
-    C(brine.virt.restore) does that. It claims the name first (M(brine.virt.virt_claim)), so that two runs cannot restore
-    one machine on two hypervisors. A claim of its name becomes the machine. Under the name that it had, the claim has to
-    have its UUID; under another, the machine gets that of the claim.
+    C(brine.virt.restore) does that. It claims the name first (M(brine.virt.virt_claim)), so that two runs cannot
+    restore one machine on two hypervisors. A claim of its name becomes the machine. Under the name that it had, the
+    claim has to have its UUID; under another, the machine gets that of the claim.
   - An existing machine is never changed without O(replace=true).
   - The restored disks are volumes of their own, without a backing image. The machine owns them, as if it had been
     created with them, and keeps its tags, variables and the like. Checkpoints are not restored, so that its next backup

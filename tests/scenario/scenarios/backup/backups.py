@@ -53,7 +53,9 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("a directory that vanishes leaves the ones before it", lambda: _vanish(cloud))
         scenario.step("nothing goes over the machine; beside it there are two", lambda: _beside(cloud))
         scenario.step("the machine is put back", lambda: _replace(cloud))
-        scenario.step("on the other hypervisor only when this one has it no more, and only on one", lambda: _elsewhere(cloud))
+        scenario.step(
+            "on the other hypervisor only when this one has it no more, and only on one", lambda: _elsewhere(cloud)
+        )
         scenario.step("without a hypervisor one is chosen that sees them", lambda: _placed(cloud))
         scenario.step("moved while it runs, it is backed up as a whole, and restored there", lambda: _move(cloud))
         scenario.step("qemu-img alone restores it", lambda: _by_hand(cloud))
