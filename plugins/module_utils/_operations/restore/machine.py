@@ -41,7 +41,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations import plan
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.unfinished import steps_to_clear
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import SAME, identify
+from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import OTHER, identify
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import RestoreOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.plan import (
@@ -328,9 +328,10 @@ class _Restore:
         for note in old.volumes:
             try:
                 pool = self._hypervisor.pools.get(note.pool)
-                if identify(pool, note) != SAME:
-                    raise ConflictError(f"nothing proves that volume {note.name} of pool {note.pool} is its own")
-                # One that was never whole is what an interrupted run has left.
+                if identify(pool, note) == OTHER:
+                    raise ConflictError(f"another volume may have the name {note.name} in pool {note.pool} now")
+                # One that was never whole is what an interrupted run has left. Where no mark is known, as after a move,
+                # its definition tells that it is its own, as for virt_purge.
                 if note.making is None and pool.volume_path(note.name) not in replaced:
                     raise ConflictError(f"backup {self._plan.manifest.id} has no disk in its place")
                 delete_unused(self._hypervisor.conn, [(pool, note.name)], owner=self._name)

@@ -458,6 +458,12 @@ def _move(cloud: Cloud) -> None:
     must((following["kind"], following["parent"]) == ("incremental", made["id"]), str(following))
     for backup, wanted in sums.items():
         _require_sum(cloud, backup, wanted, there)
+    # No mark is known of what the move has made.
+    cloud.on(there, f"virsh destroy {MACHINE}")
+    answer, result = module(cloud, there, "virt_restore", src=PLACE, machine=MACHINE, replace=True)
+    must(answer.status == 0 and not result["remarks"], answer.text)
+    files = cloud.on(there, f"ls /var/lib/libvirt/images | grep ^{MACHINE}-")
+    must(len(files.split()) == len(result["volumes"]), f"of before there is still something: {files}")
 
 
 def _by_hand(cloud: Cloud) -> None:
