@@ -20,8 +20,10 @@ NEEDS = ("alone", "hypervisors", "tiny")
 HOST = FLEET[0]
 MACHINE = "restarted"
 FULL = "storagefull"
-# Seen: 4.3 s from the death of QEMU to its next start, beside the unit tests.
 _SECONDS = 240
+# What is promised from the death of QEMU to its next start, and how often it is tried: what this runs on may be busy
+# with something else for a moment. Seen: 2.6 s, and 4.3 s beside the unit tests.
+_RESTART_SECONDS, _TRIES = 5.0, 3
 
 
 class Rulebook:
@@ -111,18 +113,25 @@ def _kill(cloud: Cloud) -> None:
 
 
 def _killed(cloud: Cloud) -> None:
-    before = _run_number(cloud)
+    taken: list[float] = []
     with Rulebook(cloud, "restart_crashed", "--verbose") as rulebook:
         rulebook.wait_for("Waiting for events|load source|Calling main")
         _wait_until_listening(cloud)
-        _kill(cloud)
-        _wait_for_run(cloud, after=before)
-        rulebook.wait_for(r"PLAY RECAP")
-    # From libvirt's own log of the machine, as this machine's clock and the host's are one.
+        while not taken or (min(taken) > _RESTART_SECONDS and len(taken) < _TRIES):
+            before = _run_number(cloud)
+            _kill(cloud)
+            _wait_for_run(cloud, after=before)
+            rulebook.wait_for(rf"(?s)(PLAY RECAP.*){{{len(taken) + 1}}}")
+            taken.append(_time_off(cloud))
+    print(f"   running again after {', '.join(f'{seconds:.1f}' for seconds in taken)} s", flush=True)
+    must(min(taken) <= _RESTART_SECONDS, f"running again after {taken} s, not within {_RESTART_SECONDS}")
+
+
+def _time_off(cloud: Cloud) -> float:
+    """Seconds between the machine's last two runs, from libvirt's own log of it: one clock has written both."""
     times = cloud.on(HOST, f"grep -E 'shutting down|starting up' /var/log/libvirt/qemu/{MACHINE}.log | tail -2")
     stopped, started = (_moment(line) for line in times.splitlines())
-    print(f"   running again after {started - stopped:.1f} s", flush=True)
-    must(started - stopped < _SECONDS, times)
+    return started - stopped
 
 
 def _moment(line: str) -> float:

@@ -11,6 +11,7 @@ import functools
 import json
 import re
 import shutil
+import time
 import typing as t
 from pathlib import Path
 
@@ -60,6 +61,9 @@ class _Reader:
         self._output = self._folder / "output"
         self.followed: list[str] = []
         self.hypervisors: list[str] = []
+        # What the commands have taken so far, and by the time that the machine was there.
+        self.seconds = 0.0
+        self.seconds_to_machine = 0.0
 
     def write(self, blocks: list[Block]) -> None:
         """The files of the page, those whose first line is a comment with their name; and what replaces ~/.ssh."""
@@ -102,7 +106,9 @@ class _Reader:
 
     def follow(self, command: str, shown: list[str]) -> None:
         """Run one command as it stands; what it says is kept in a file beside. shown: what the page has of that."""
+        began = time.monotonic()
         answer = self._cloud.run("sh", "-c", f"cd '{self._folder}' && {command}")
+        self.seconds += time.monotonic() - began
         self.followed.append(command)
         (self._output / f"{len(self.followed):02}.txt").write_text(f"$ {command}\n{answer.text}", encoding="utf-8")
         must(answer.status == 0, answer.text)
@@ -112,6 +118,7 @@ class _Reader:
         must(not unsaid, "The page shows what was not said:\n" + "\n".join([*unsaid, "", answer.text]))
         if "--check" not in command and ("brine.virt.provision" in command or "brine.virt.migrate" in command):
             self.hypervisors.append(_where(self._cloud))
+            self.seconds_to_machine = self.seconds_to_machine or self.seconds
 
 
 def _without_figures(line: str) -> str:
@@ -127,6 +134,7 @@ def _where(cloud: Cloud) -> str:
 
 def _end(cloud: Cloud, reader: _Reader) -> None:
     must(len(reader.followed) >= 18, f"the page has {len(reader.followed)} commands")
+    print(f"   a machine after {reader.seconds_to_machine:.0f} s, the end of the page after {reader.seconds:.0f} s")
     places = reader.hypervisors
     must(len(places) >= 3 and len(set(places[:-1])) == 1 and places[-1] != places[0], f"it ran on {places}")
     for host in cloud.hosts:
