@@ -16,6 +16,7 @@ import os
 import stat
 import typing as t
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
@@ -125,6 +126,16 @@ class Backups:
                             f"disk {disk.target} of backup {manifest.id} in {self.path} is built on {disk.file} of "
                             f"{backing}, which that one does not have, or which {manifest.id} is not built on"
                         )
+
+
+def closed_above(path: str) -> str | None:
+    """The first directory on the way to a path, or itself, that users like QEMU's cannot enter by its mode; or None."""
+    steps = [path, *map(str, PurePosixPath(path).parents)]
+    for step in reversed(steps):
+        with contextlib.suppress(OSError):
+            if not os.stat(step).st_mode & stat.S_IXOTH:
+                return step
+    return None
 
 
 def require_destination(path: str, where: str, *, mounted: bool = False) -> None:

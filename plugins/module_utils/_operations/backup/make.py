@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shlex
 import threading
 import typing as t
 from datetime import datetime, timezone
@@ -45,6 +46,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.opti
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import BackupPlan, definition_of
 
 _NVRAM = "nvram.fd"
+_NO_ACCESS = "Permission denied"
 _SERIES_BYTES = 8
 
 
@@ -95,6 +97,12 @@ class BackupMaker:
         what = f"cannot write the backup of machine {self._plan.domain.name} to {self._path}"
         if images.is_full(exc):
             return images.full(what, self._options.destination, self._plan.needed_bytes)
+        closed = directory.closed_above(self._path) if _NO_ACCESS in str(exc) and self._plan.domain.active else None
+        if closed is not None:
+            return HostError(
+                f"{what}: QEMU writes there itself, and {closed} lets nobody in but its owner",
+                hint=f"Let QEMU's user enter it: chmod o+x {shlex.quote(closed)}",
+            )
         return HostError(f"{what}: {exc.strerror}", hint=root_hint(exc)) if isinstance(exc, OSError) else exc
 
     def _clear(self) -> None:

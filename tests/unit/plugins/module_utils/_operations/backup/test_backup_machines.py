@@ -225,6 +225,26 @@ def test_what_a_killed_run_has_left_goes_and_the_earlier_backup_stays(
     assert verify_all(["web1"], machine.options, threading.Event(), ProgressFile(None))[0].verified == [first.id]
 
 
+def test_a_directory_that_qemu_cannot_enter(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: t.Any, **_settings: t.Any) -> None:
+        raise HostError("cannot begin the backup of machine web1: Could not open 'vda.qcow2': Permission denied")
+
+    # What the test driver cannot do: a job.
+    monkeypatch.setattr(machines, "end_job_of_killed_run", lambda *_arguments: None)
+    monkeypatch.setattr(make, "run_backup", fail)
+    machine.conn.lookupByName("web1").create()
+    (result,) = machine.back_up()
+    # The directories of tests are open to nobody else.
+    closed = make.directory.closed_above(str(machine.destination))
+    assert closed is not None and not os.stat(closed).st_mode & 0o001
+    assert f"QEMU writes there itself, and {closed} lets nobody in but its owner" in str(result.error)
+    assert f"chmod o+x {closed}" in str(result.error)
+    assert make.directory.closed_above("/usr/bin") is None
+    monkeypatch.setattr(make.directory, "closed_above", lambda _path: None)
+    (result,) = machine.back_up()
+    assert "Could not open 'vda.qcow2': Permission denied" in str(result.error)
+
+
 def test_no_room_is_seen_beforehand(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disks, "chain_bytes", lambda _path, _format, _size: 1 << 60)
     (result,) = machine.back_up()
