@@ -40,6 +40,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.device_names import name_disks, name_nics
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import read_values
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import LEAST_PLAIN_MIB
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import PRESENT
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
@@ -92,7 +93,10 @@ def export_machine(domain: etree._Element, notes: MachineNotes | None, facts: Ma
     remembered = notes_for_export(domain, notes)
     values = read_values(domain, remembered)
     name = str(values.get("name", ""))
-    core = {"name": name, **{key: _maximum(values.get(key)) for key in ("vcpus", "memory")}, **_NO_PROFILES}
+    core = {
+        **{"name": name, "vcpus": _maximum(values.get("vcpus"))},
+        **{"memory": _sized(_maximum(values.get("memory"))), **_NO_PROFILES},
+    }
     read_machine(core)
     firmware = _firmware(domain)
     base = _make(read_machine({**core, **firmware}), (), facts.platform)
@@ -115,6 +119,7 @@ def export_machine(domain: etree._Element, notes: MachineNotes | None, facts: Ma
     if wanted.get("boot") == {"devices": ["hd"]} and not any(d.get("device") != "floppy" for d in disks.entries):
         # What libvirt does where nothing is in the boot order.
         del wanted["boot"]
+    wanted["memory"] = _sized(wanted["memory"])
     said = {key: value for key, value in wanted.items() if value not in ([], ()) or key in _EMPTY}
     always = {key: value for key, value in said.items() if key in _ALWAYS or key in core}
     always |= {key: _amounts(said[key]) for key in ("vcpus", "memory")}
@@ -166,6 +171,13 @@ def _other_targets(machine: Machine, notes: MachineNotes) -> list[str]:
 
 def _maximum(value: t.Any) -> t.Any:
     return value.get("maximum") if isinstance(value, Mapping) else value
+
+
+def _sized(memory: t.Any) -> t.Any:
+    """Memory in MiB, with the unit where so little has to name it."""
+    if isinstance(memory, Mapping):
+        return {key: _sized(value) if key in ("maximum", "current") else value for key, value in memory.items()}
+    return f"{memory}MiB" if isinstance(memory, int) and 0 < memory < LEAST_PLAIN_MIB else memory
 
 
 def _amounts(value: t.Any) -> t.Any:

@@ -197,6 +197,18 @@ def test_whether_a_model_is_checked_depends_on_kvm() -> None:
         assert without_filled_in({"cpu": cpu}, emulated=not emulated) == {"cpu": cpu}
 
 
+@pytest.mark.parametrize(
+    ("current", "memory"),
+    [("", "8MiB"), ("<currentMemory>4096</currentMemory>", {"maximum": "8MiB", "current": "4MiB"})],
+)
+def test_little_memory_has_its_unit(current: str, memory: t.Any) -> None:
+    domain = etree.fromstring(DOMAIN.format(current).replace("1048576", "8192"))
+    found = export(domain)
+    assert found.entry["memory"] == memory
+    values = read_values(domain, notes_for_export(domain, None))
+    assert covers(values, read_machine(found.entry, existing=lambda _name: Existing(values)).hardware)
+
+
 def test_sizes_that_are_rounded_are_named() -> None:
     domain = etree.fromstring(DOMAIN.format("").replace("1048576", "65555"))
     found = export(domain)
