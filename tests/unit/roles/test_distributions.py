@@ -124,7 +124,7 @@ def started(done: subprocess.CompletedProcess[str]) -> set[str]:
 
 
 def test_all_modular_daemons_are_started(hosts: Hosts) -> None:
-    done = hosts.run("fedora42", units=[f"{unit} disabled disabled" for unit in SAID["units"]["modular"]])
+    done = hosts.run("fedora43", units=[f"{unit} disabled disabled" for unit in SAID["units"]["modular"]])
     assert done.returncode == 0, done.stdout + done.stderr
     # What listens to the network is the role virt_tls's matter, and what serves no clients comes with its socket.
     left = {f"virtproxyd-{what}.socket" for what in ("tcp", "tls")} | {"libvirt-guests.service"}
@@ -133,7 +133,7 @@ def test_all_modular_daemons_are_started(hosts: Hosts) -> None:
     assert started(done) == set(SAID["units"]["modular"]) - left
 
 
-@pytest.mark.parametrize("name", ["ubuntu2404", "fedora42", "rhel9", "sles16"])
+@pytest.mark.parametrize("name", ["ubuntu2404", "fedora43", "rhel9", "sles16"])
 def test_a_host_with_the_packages(hosts: Hosts, name: str) -> None:
     settings: dict[str, t.Any] = {"virt_hypervisor_start_order": True, "virt_hypervisor_libvirt_guests": True}
     done = hosts.run(name, virt_hypervisor_qemu_conf={"max_core": 0}, **settings)
@@ -253,15 +253,15 @@ def test_check_mode_shows_all_that_a_bare_host_would_get(hosts: Hosts) -> None:
 
 
 def test_what_is_not_wanted_or_secret_is_not_shown(hosts: Hosts) -> None:
-    done = hosts.run("fedora42", missing=True, virt_hypervisor_qemu_conf={"vnc_password": "canary-of-vnc"})
+    done = hosts.run("fedora43", missing=True, virt_hypervisor_qemu_conf={"vnc_password": "canary-of-vnc"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert (
-        "To be set up on fedora42:\n"
+        "To be set up on fedora43:\n"
         "  services, now and at boot:\n    virtqemud.service\n"
         f"  settings in {hosts.place}/qemu.conf:\n    vnc_password\n"
         "  storage pools:\n    data:\n      path: /data/vm[1]\n"
         "  folders with the label virt_image_t of SELinux:\n    /data/vm[1]\n"
-        "changed: [fedora42]"
+        "changed: [fedora43]"
     ) in done.stdout
     assert "canary-of-vnc" not in done.stdout
 
@@ -278,7 +278,7 @@ def test_a_pool_of_ceph_brings_its_packages(hosts: Hosts, name: str) -> None:
 def test_a_form_that_the_host_has_chosen_stays(hosts: Hosts) -> None:
     units = [f"{unit} disabled disabled" for unit in SAID["units"]["modular"]]
     units += [f"{unit} enabled -" for unit in SAID["units"]["monolithic"] if unit.startswith("libvirtd")]
-    done = hosts.run("fedora42", units=units, virt_hypervisor_qemu_conf={"max_core": 0})
+    done = hosts.run("fedora43", units=units, virt_hypervisor_qemu_conf={"max_core": 0})
     assert done.returncode == 0, done.stdout
     assert '"name": "libvirtd.service"' in outcome(done, "Restart libvirt's daemon for QEMU")
     assert "item=virtqemud" not in done.stdout
@@ -354,11 +354,11 @@ def test_the_daemon_that_serves_tls(hosts: Hosts, name: str, daemon: str) -> Non
 
 
 def test_metrics_where_they_are_packaged(hosts: Hosts) -> None:
-    done = hosts.run("fedora42", virt_hypervisor_metrics=True)
+    done = hosts.run("fedora43", virt_hypervisor_metrics=True)
     assert done.returncode == 2
     assert (
         '"msg": "virt_hypervisor_metrics: this role knows no package of Fedora with an exporter for libvirt; set it to'
-        ' false for fedora42. Nothing was changed."'
+        ' false for fedora43. Nothing was changed."'
     ) in done.stdout
     address: dict[str, t.Any] = {"virt_hypervisor_metrics": True, "virt_hypervisor_metrics_address": ":9177"}
     done = hosts.run("ubuntu2404", **address)
