@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 import typing as t
 
 from ..cloud import Cloud
@@ -11,6 +12,7 @@ from .tasks import role_well
 
 # The pool as libvirt calls it, and the secret that has its key.
 POOL, SECRET = "ceph", "client.libvirt"
+_GATHERED_SECONDS = 12
 _FOLDERS = [
     {"name": "default", "path": "/var/lib/libvirt/images"},
     {"name": "images", "path": "/var/lib/libvirt/virt-images"},
@@ -51,6 +53,15 @@ def identities(cloud: Cloud, *names: str) -> dict[str, str]:
         text = cloud.lab_well("ceph", "rbd", "info", "--format", "json", f"vms/{name}")
         found[name] = str(json.loads(text[text.index("{") :])["id"])
     return found
+
+
+def traffic_bytes(cloud: Cloud) -> tuple[int, int]:
+    """How much has been read from the pool, and written to it, since it was made."""
+    # The cluster gathers the figures every few seconds.
+    time.sleep(_GATHERED_SECONDS)
+    text = cloud.lab_well("ceph", "rados", "df", "--pool", "vms", "--format", "json")
+    (pool,) = json.loads(text[text.index("{") :])["pools"]
+    return int(pool["read_bytes"]), int(pool["write_bytes"])
 
 
 def clear(cloud: Cloud) -> None:
