@@ -14,7 +14,8 @@ def module(
     cloud: Cloud, host: str, module_name: str, /, *words: str, **options: t.Any
 ) -> tuple[Answer, dict[str, t.Any]]:
     """A module of the collection on a host: what was said, and its result as data."""
-    answer = cloud.ansible(host, f"brine.virt.{module_name}", json.dumps(options), *words)
+    # An empty mapping is text to Ansible.
+    answer = cloud.ansible(host, f"brine.virt.{module_name}", json.dumps(options) if options else "", *words)
     return answer, result_of(answer)
 
 

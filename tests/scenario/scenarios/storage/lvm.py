@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""LVM: the role makes a volume group of a device; volumes and a machine in it, growth, a boot, and nothing is lost."""
+"""Pools on devices: the role makes a volume group of one, and a file system of another; volumes and machines in them,
+growth, a boot, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -29,6 +30,9 @@ POOLS = [
     POOL,
 ]
 VOLUME: dict[str, t.Any] = {"name": "archive", "pool": "fast"}
+# A pool on a file system.
+FILES, FILES_PLACE, FILE_MACHINE = "files", "/srv/scenario-files", "fs1"
+FILE_POOL: dict[str, t.Any] = {"name": FILES, "type": "fs", "device": DISKS[1], "path": FILES_PLACE, "format": "ext4"}
 MIB = 1 << 20
 WORDS = "what-must-not-be-lost"
 
@@ -38,6 +42,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("the role makes a volume group of a device, and its pool", lambda: _make(cloud), vital=True)
         scenario.step("the role again: nothing to change", lambda: _again(cloud))
         scenario.step("a device that has something on it is refused, and stays as it is", lambda: _taken(cloud))
+        scenario.step("a pool with a file system on a device, and a machine in it", lambda: _files(cloud))
         scenario.step("a volume in it, which grows", lambda: _volume(cloud))
         scenario.step("a volume in the place of a deleted one has nothing of it", lambda: _wiped(cloud))
         scenario.step("a machine boots from a disk in it", lambda: _machine(cloud))
@@ -47,6 +52,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         )
         scenario.step("the pool stays while the machine has a disk in it", lambda: _kept(cloud))
         scenario.step("the pool goes, and comes back with all that was in it", lambda: _gone(cloud))
+        scenario.step("so does the file system", lambda: _files_gone(cloud))
     finally:
         _clear(cloud)
 
@@ -78,6 +84,43 @@ def _taken(cloud: Cloud) -> None:
     refused(cloud, HOST, "virt_pool", f"the storage pool fast is at {GROUP} already", **{**POOL, "name": "other"})
     must(cloud.on(HOST, f"blkid -p -s UUID -o value {DISKS[1]}") == uuid, "the file system is another one")
     must("other" not in cloud.on(HOST, "virsh pool-list --all --name; vgs --noheadings -o name").split(), "it is there")
+
+
+def _files(cloud: Cloud) -> None:
+    # Not over what is there, also where it is of the same kind.
+    refused(cloud, HOST, "virt_pool", "is not empty: it has ext4", **FILE_POOL, build=True)
+    cloud.on(HOST, f"wipefs --all --quiet {DISKS[1]}")
+    refused(cloud, HOST, "virt_pool", "", **FILE_POOL)
+    must(FILES not in cloud.on(HOST, "virsh pool-list --all --name").split(), "there is a pool of nothing")
+    have(cloud, HOST, "virt_pool", **FILE_POOL, build=True)
+    _files_are_there(cloud)
+    have(cloud, HOST, "virt_volume", name="notes", pool=FILES, size=16, format="raw")
+    cloud.on(
+        HOST, f"echo {WORDS} | dd of=$(virsh vol-path --pool {FILES} $(ls {FILES_PLACE} | grep ^notes)) conv=notrunc"
+    )
+    store_tiny(cloud, HOST)
+    spec = {**TINY, "name": FILE_MACHINE, "disks": [{"name": "system", "size": 128, "pool": FILES}]}
+    for changes in (True, False):
+        answer, result = cloud.init(HOST, **spec)
+        must(answer.status == 0 and result["changed"] is changes, answer.text)
+    wait_until_up(cloud, HOST, FILE_MACHINE)
+    refused(cloud, HOST, "virt_pool", f"is kept: it is used by machine {FILE_MACHINE}", name=FILES, state="absent")
+    cloud.play_well("purge", "-e", f"vm={FILE_MACHINE}", "-e", "force=true")
+    must(FILE_MACHINE not in cloud.on(HOST, f"ls {FILES_PLACE}"), "its disk is still there")
+
+
+def _files_are_there(cloud: Cloud) -> None:
+    mounted = cloud.on(HOST, f"findmnt --noheadings --output FSTYPE {FILES_PLACE}").strip()
+    text = cloud.on(HOST, f"LC_ALL=C virsh pool-info {FILES}")
+    must(mounted == "ext4" and "running" in text and "Autostart:      yes" in text, f"{mounted}: {text}")
+
+
+def _files_gone(cloud: Cloud) -> None:
+    have(cloud, HOST, "virt_pool", name=FILES, state="absent")
+    must(not cloud.on(HOST, f"ls {FILES_PLACE}").split(), "it is still mounted")
+    have(cloud, HOST, "virt_pool", **FILE_POOL)
+    _files_are_there(cloud)
+    must(cloud.on(HOST, f"head -q -n 1 {FILES_PLACE}/notes*").strip("\0\n") == WORDS, "its content has gone")
 
 
 def _size_mib(cloud: Cloud, name: str) -> int:
@@ -141,6 +184,7 @@ def _reboot(cloud: Cloud) -> None:
     reboot(cloud)
     _is_there(cloud)
     _has_words(cloud)
+    _files_are_there(cloud)
     cloud.on(HOST, "virsh pool-info default && virsh pool-info images")
     cloud.on(HOST, 'ip -4 -brief address show dev br0 | grep -q "$(echo $SSH_CONNECTION | cut -d" " -f3)"')
     wait_until_up(cloud, HOST, MACHINE, ADDRESS)
@@ -171,6 +215,8 @@ def _clear(cloud: Cloud) -> None:
     cloud.on(
         HOST,
         f"virsh destroy {MACHINE}; virsh undefine {MACHINE} --nvram; virsh pool-destroy fast; virsh pool-undefine fast;"
+        f" virsh destroy {FILE_MACHINE}; virsh undefine {FILE_MACHINE} --nvram; virsh pool-destroy {FILES};"
+        f" virsh pool-undefine {FILES}; rmdir {FILES_PLACE};"
         f" virsh pool-destroy other; virsh pool-undefine other; vgremove --force --force --yes {GROUP} other;"
         f" pvremove --force --force --yes {DISKS[0]}; wipefs --all --quiet {' '.join(DISKS)}; true",
     )
