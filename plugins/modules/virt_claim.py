@@ -165,8 +165,9 @@ def read_claims(machines: list[dict[str, t.Any]]) -> list[Claim]:
             name = item["name"] if identity else machine_name(item["name"], f"{where}.name")
             if any(name == one.name for one in claims):
                 raise InputError(f"{name!r} is given twice", where=f"{where}.name", hint="Name each machine once")
-            amounts = [_AMOUNT(item[key], f"{where}.{key}") for key in ("memory_mib", "vcpus")]
-            claims.append(Claim(name, *amounts, None if identity is None else _uuid(identity, f"{where}.uuid")))
+            memory_mib, vcpus = (_AMOUNT(item[key], f"{where}.{key}") for key in ("memory_mib", "vcpus"))
+            known = None if identity is None else _uuid(identity, f"{where}.uuid")
+            claims.append(Claim(name, memory_mib, vcpus, known))
     mistakes.conclude()
     return claims
 
