@@ -163,7 +163,7 @@ def moves_text(plan: t.Any) -> str:
     if not isinstance(plan, Mapping) or not {"moves", "stay", "silent"} <= plan.keys():
         raise InputError("the input is not a plan of moves", hint="Give what brine.virt.moves or balance returned")
     rows: list[tuple[t.Any, ...]] = []
-    for kind, word in (("moves", None), ("there", "there"), ("stay", "-")):
+    for kind, word in (("moves", None), ("there", "-"), ("stay", "-")):
         for item in plan.get(kind) or []:
             memory = None if item["memory_mib"] is None else f"{item['memory_mib']} MiB"
             home, target = item.get("source") or item["hypervisor"], word or item["target"]
