@@ -31,7 +31,7 @@ SPECS: list[tuple[str, dict[str, t.Any], list[str]]] = [
     ("more CPUs than any host has", {"vcpus": 4000}, ["virt_vms[0]", "hv1", "hv2", "4000"]),
     ("an invalid size", {"disks": [{"name": "system", "size": "8 parsecs"}]}, ["size", "parsecs"]),
     ("an invalid name", {"name": "../../etc"}, ["virt_vms[0].name", "../../etc"]),
-    ("a disk smaller than its image", {"disks": [{"name": "system", "size": 1}]}, ["1 MiB", "tiny"]),
+    ("a disk smaller than its image", {"disks": [{"name": "system", "size": "1MiB"}]}, ["1 MiB", "tiny"]),
     ("an unknown hypervisor", {"hypervisor": "hv3"}, ["virt_vms[0]", "hv3", "hv1"]),
 ]
 
