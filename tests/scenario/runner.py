@@ -90,6 +90,7 @@ LABS: dict[str, tuple[str, ...]] = {
         "pools",
         "hostile_disks",
         "volumes",
+        "guide",
     ),
     # Hosts with kernels of their own.
     "kernel": (
