@@ -72,7 +72,8 @@ def _begin(cloud: Cloud) -> None:
 
 
 def _back_up(cloud: Cloud, *words: str, host: str = HOST, **options: t.Any) -> dict[str, t.Any]:
-    answer, result = module(cloud, host, "virt_backup", *words, **{"name": [MACHINE], "dest": PLACE, **options})
+    given = {"name": [MACHINE], **({} if "dest_pool" in options else {"dest": PLACE}), **options}
+    answer, result = module(cloud, host, "virt_backup", *words, **given)
     must(answer.status == 0, answer.text)
     return dict(result["machines"][0])
 
@@ -220,7 +221,7 @@ def _pool(cloud: Cloud) -> None:
     listed = cloud.on(HOST, f"virsh pool-refresh {POOL} >/dev/null && virsh vol-list {POOL} --details")
     must(re.search(rf"^ *{MACHINE} .* dir ", listed, re.MULTILINE) is not None, listed)
     refused(cloud, HOST, "virt_volume", "is of type dir, not a disk", name=MACHINE, pool=POOL, state="absent")
-    following = _back_up(cloud, dest=None, dest_pool=POOL, keep={"last": 1}, merge_above=0, verify=True)
+    following = _back_up(cloud, dest_pool=POOL, keep={"last": 1}, merge_above=0, verify=True)
     must(_ids(cloud, POOL_PLACE) == [following["id"]] and not following["remarks"], str(following))
     name = f"{MACHINE}-pooled"
     cloud.play_well("restore", *words, "-e", f"src_pool={POOL}", "-e", f"new_name={name}", live=False)
