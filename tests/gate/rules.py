@@ -20,8 +20,8 @@ Run as `python -m tests.gate.rules` from the top of the collection.
 * A file with several filters has no DOCUMENTATION of its own: ansible-doc would show it for each of them, and never the
   file beside it that is called after the filter.
 * What people read keeps the rules of tests/gate/docsite/pages.py.
-* A role has a README, an argument spec and a scenario of molecule; a playbook's name is an identifier, or its full name
-  cannot be run.
+* A role has a README, an argument spec and a scenario of molecule; so has a playbook a scenario, which runs it. A
+  playbook's name is an identifier, or its full name cannot be run.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import re
 import sys
 import typing as t
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ from .docsite.pages import broken_in_pages
 COLLECTION = "ansible_collections.brine.virt."
 PREFIX = f"{COLLECTION}plugins."
 MODULE_UTILS = Path("plugins/module_utils")
+MOLECULE = Path("extensions/molecule")
 LIBVIRT_HOME = MODULE_UTILS / "_host/connection.py"
 LXML_HOME = Path("plugins/module_utils/_base/xml.py")
 PARSERS = {
@@ -339,18 +341,27 @@ def check_filter_documentation() -> Iterator[str]:
 
 
 def check_layout() -> Iterator[str]:
-    """Yield roles without README, argument spec or scenario, and playbooks whose name cannot be called."""
+    """Yield roles without README, argument spec or scenario, and playbooks without one or that cannot be called."""
     for role in sorted(path for path in Path("roles").glob("*") if path.is_dir()):
         for name in ("README.md", "meta/argument_specs.yml"):
             if not (role / name).exists():
                 yield f"{role}: {name} is not there"
-        scenario = Path("extensions/molecule", role.name)
-        for name in ("molecule.yml", "converge.yml", "verify.yml"):
-            if not (scenario / name).exists():
-                yield f"{scenario}: {name} is not there, and so no scenario of the role"
+        yield from _check_scenario(role.name, "role")
     for playbook in sorted(Path("playbooks").glob("*.yml")):
         if not playbook.stem.isidentifier():
             yield f"{playbook}: the name is no identifier, so `brine.virt.{playbook.stem}` cannot be run"
+        yield from _check_scenario(playbook.stem, "playbook")
+        converge = MOLECULE / playbook.stem / "converge.yml"
+        called = re.compile(rf"\bbrine\.virt\.{re.escape(playbook.stem)}\b")
+        if converge.exists() and not called.search(converge.read_text(encoding="utf-8")):
+            yield f"{converge}: does not run brine.virt.{playbook.stem}"
+
+
+def _check_scenario(of: str, kind: str) -> Iterator[str]:
+    """Yield the files that the scenario of molecule of a role or a playbook lacks."""
+    for name in ("molecule.yml", "converge.yml", "verify.yml"):
+        if not (MOLECULE / of / name).exists():
+            yield f"{MOLECULE / of}: {name} is not there, and so no scenario of the {kind}"
 
 
 def main() -> int:
