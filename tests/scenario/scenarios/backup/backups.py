@@ -230,6 +230,8 @@ def _pool(cloud: Cloud) -> None:
     must(_ids(cloud, POOL_PLACE) == [following["id"]], "the backup is gone")
     cloud.on(HOST, f"virsh pool-destroy {POOL}")
     refused(cloud, HOST, "virt_restore", "is not active", src_pool=POOL, machine=MACHINE, name=name)
+    # While a pool is off, nobody knows what is built on the files of backups, and none is removed.
+    cloud.on(HOST, f"virsh pool-start {POOL}")
 
 
 def _fill(cloud: Cloud) -> None:
