@@ -21,9 +21,9 @@ HOST = FLEET[0]
 MACHINE = "restarted"
 FULL = "storagefull"
 _SECONDS = 240
-# What is promised from the death of QEMU to its next start, and how often it is tried: what this runs on may be busy
-# with something else for a moment. Seen: 2.6 s, and 4.3 s beside the unit tests.
-_RESTART_SECONDS, _TRIES = 5.0, 3
+# What is promised from the death of QEMU to its next start, and how often it is tried. Seen: 2.6 s. On a machine that
+# is busy with other labs, where the playbook takes longer by hand as well, it is twice what that takes.
+_RESTART_SECONDS, _TRIES, _TIMES_BY_HAND = 5.0, 3, 2
 
 
 class Rulebook:
@@ -113,18 +113,29 @@ def _kill(cloud: Cloud) -> None:
 
 
 def _killed(cloud: Cloud) -> None:
+    limit = max(_RESTART_SECONDS, _TIMES_BY_HAND * _started_by_hand(cloud))
     taken: list[float] = []
     with Rulebook(cloud, "restart_crashed", "--verbose") as rulebook:
         rulebook.wait_for("Waiting for events|load source|Calling main")
         _wait_until_listening(cloud)
-        while not taken or (min(taken) > _RESTART_SECONDS and len(taken) < _TRIES):
+        while not taken or (min(taken) > limit and len(taken) < _TRIES):
             before = _run_number(cloud)
             _kill(cloud)
             _wait_for_run(cloud, after=before)
             rulebook.wait_for(rf"(?s)(PLAY RECAP.*){{{len(taken) + 1}}}")
             taken.append(_time_off(cloud))
     print(f"   running again after {', '.join(f'{seconds:.1f}' for seconds in taken)} s", flush=True)
-    must(min(taken) <= _RESTART_SECONDS, f"running again after {taken} s, not within {_RESTART_SECONDS}")
+    must(min(taken) <= limit, f"running again after {taken} s, not within {limit}")
+
+
+def _started_by_hand(cloud: Cloud) -> float:
+    """Seconds that the rulebook's playbook takes without it, for the same machine."""
+    _kill(cloud)
+    began = time.monotonic()
+    cloud.play_well("power", "-e", f"vm={MACHINE}", "-e", f"on={HOST}", "-e", "state=running", live=False)
+    seconds = time.monotonic() - began
+    print(f"   by hand {seconds:.1f} s", flush=True)
+    return seconds
 
 
 def _time_off(cloud: Cloud) -> float:
