@@ -28,7 +28,7 @@ def uri(tmp_path: Path, fixtures: Path) -> str:
 
 
 def test_a_file_that_ansible_reads_as_it_was_meant(tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("PWD", "/")
     status, text = run_last_play(tmp_path, "export", uri, "--check", file="elsewhere.yml")
     file = tmp_path / "vms.yml"
     assert (status, "changed=1" in text, file.exists()) == (0, True, False), text
@@ -60,14 +60,14 @@ def test_a_place_that_cannot_be_written_is_said_in_check_mode_too(
 
 
 def test_one_name_on_two_hypervisors(tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("PWD", "/")
     status, text = run_last_play(tmp_path, "export", uri, "vm=old1", "file=other.yml", hosts=("hv1", "hv2"))
     assert (status, "old1 on each of hv1, hv2. Rename one of them" in text) == (2, True), text
     assert not (tmp_path / "other.yml").exists()
 
 
 def test_a_hypervisor_that_does_not_answer(tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("PWD", "/")
     broken = "{{ '/nowhere/python' if inventory_hostname == 'hv2' else ansible_playbook_python }}"
     status, text = run_last_play(
         tmp_path,
@@ -101,7 +101,7 @@ ADOPTED = """<node><memory>16777216</memory>
 def test_an_adopted_machine_is_provisioned_as_it_was_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("PWD", "/")
     (tmp_path / "node.xml").write_text(ADOPTED, encoding="utf-8")
     uri = f"test://{tmp_path}/node.xml"
     status, text = run_last_play(tmp_path, "export", uri)
@@ -119,7 +119,7 @@ def test_what_the_inventory_says_of_the_hypervisors_is_not_about_this_computer(
     tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has to become root there may not be able to here, and wants a file of their own."""
-    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("PWD", "/")
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars/all.yml").write_text(
         "ansible_become: true\nansible_become_user: nobody\nansible_become_exe: /bin/false\n", encoding="utf-8"
