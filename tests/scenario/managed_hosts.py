@@ -38,7 +38,7 @@ _TRIALS = "/run/brine-virt-interfaces /run/NetworkManager/system-connections /ru
 _NETWORK = f"""
 find {_FOLDERS} -type f -exec stat --format='%a %U %n' {{}} + -exec sha256sum {{}} + 2>/dev/null | sort
 find {_TRIALS} -type f -name '*brine*' 2>/dev/null
-ip -brief address show scope global | grep -v ^lo | grep '[.:]' | sed "s,@if[0-9]*,,; s,  *, ,g"
+ip -brief address show scope global | grep -v ^lo | grep '[.:]' | sed "s,@if[0-9]*,,; s,  *, ,g" | sort
 grep -s . /sys/class/net/*/mtu /sys/class/net/*/bridge/stp_state
 ip -4 route show default
 ip -6 route show default

@@ -288,7 +288,8 @@ def _inside(cloud: Cloud) -> None:
 def _judge_inside(cloud: Cloud, host: Host) -> None:
     _judge(cloud, host)
     (link,) = json.loads(cloud.on(host.name, f"ip -json address show dev {INSIDE} scope global"))
-    have = [f"{entry['local']}/{entry['prefixlen']}" for entry in link["addr_info"]]
+    # ip has an empty entry for each address of another scope.
+    have = [f"{entry['local']}/{entry['prefixlen']}" for entry in link["addr_info"] if "local" in entry]
     must(have == INSIDE_ADDRESSES, f"{host}: {have}")
     ports = cloud.on(host.name, f"ip -brief link show master {INSIDE}")
     must(not ports, f"{host}: {ports}")
