@@ -64,7 +64,7 @@ def _commands(block: Block) -> list[str]:
 
 
 def _is_work(block: Block) -> bool:
-    return block.language == "yaml" and block.text.startswith("- ") and _TASK in block.text
+    return block.language == "yaml" and isinstance(yaml.safe_load(block.text), list) and _TASK in block.text
 
 
 def _first_task(text: str) -> str:
@@ -139,7 +139,7 @@ def _follow(cloud: Cloud, words: str) -> None:
         tasks = yaml.safe_load(words)
         play = tasks if "hosts" in tasks[0] else [{"hosts": "hypervisors", "become": True, "tasks": tasks}]
         (cloud.inventory / "play.yml").write_text(yaml.safe_dump(play, sort_keys=False), encoding="utf-8")
-        command = f"{_PLAYBOOK}-i hosts.yml play.yml"
+        command = f"{_PLAYBOOK}-i hosts.yml -i cloud.virt.yml play.yml"
     answer = cloud.run("sh", "-c", f"cd '{cloud.inventory}' && {command}")
     must(answer.status == 0, answer.text)
     must(answer.recap("failed") == 0 and answer.recap("unreachable") == 0, answer.text)
