@@ -87,8 +87,8 @@ def _taken(cloud: Cloud) -> None:
 
 
 def _files(cloud: Cloud) -> None:
-    # Not over what is there, also where it is of the same kind.
-    refused(cloud, HOST, "virt_pool", "is not empty: it has ext4", **FILE_POOL, build=True)
+    # Never over what is there. One of its own kind would be taken as it is.
+    refused(cloud, HOST, "virt_pool", "is not empty: it has ext4", **{**FILE_POOL, "format": "xfs"}, build=True)
     cloud.on(HOST, f"wipefs --all --quiet {DISKS[1]}")
     refused(cloud, HOST, "virt_pool", "", **FILE_POOL)
     must(FILES not in cloud.on(HOST, "virsh pool-list --all --name").split(), "there is a pool of nothing")
