@@ -90,7 +90,8 @@ def _files(cloud: Cloud) -> None:
     # Never over what is there. One of its own kind would be taken as it is.
     refused(cloud, HOST, "virt_pool", "is not empty: it has ext4", **{**FILE_POOL, "format": "xfs"}, build=True)
     cloud.on(HOST, f"wipefs --all --quiet {DISKS[1]}")
-    refused(cloud, HOST, "virt_pool", "", **FILE_POOL)
+    answer, _result = module(cloud, HOST, "virt_pool", **FILE_POOL)
+    must(answer.status != 0, answer.text)
     must(FILES not in cloud.on(HOST, "virsh pool-list --all --name").split(), "there is a pool of nothing")
     have(cloud, HOST, "virt_pool", **FILE_POOL, build=True)
     _files_are_there(cloud)
