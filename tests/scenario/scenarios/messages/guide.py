@@ -106,16 +106,17 @@ def _gone(cloud: Cloud) -> None:
     cloud.play_well("purge", "-e", "vm=web1", "-e", "force=true", live=False)
 
 
-def _at_home(cloud: Cloud) -> None:
-    """Where its backups are to be."""
-    cloud.play_well("migrate", "-e", "vm=web1", "-e", f"to={HERE}", live=False)
+def _anew(cloud: Cloud) -> None:
+    """Where its backups are to be, and without the snapshots of another page, with which it would not move there."""
+    _gone(cloud)
+    _make(cloud, "web1")
 
 
 # By a part of the command: what the reader has done before.
 _BEFORE: dict[str, t.Callable[[Cloud], None]] = {
     # The guest of these machines does not react to ACPI.
     "brine.virt.power -e vm=web1 -e state=stopped": _off,
-    "brine.virt.backup -e vm=web1,db1": _at_home,
+    "brine.virt.backup -e vm=web1,db1": _anew,
     # It is restored because it is gone.
     "brine.virt.restore -e vm=web1 -e src_pool=backups": _gone,
     "brine.virt.restore -e vm=web1 -e src=/srv/backup -e started=true": _gone,
