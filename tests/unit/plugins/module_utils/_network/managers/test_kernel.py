@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shlex
 import shutil
@@ -33,6 +34,11 @@ MAKE = (
 SHOW = "ip -json -details address show && echo @ && { bridge -json vlan show || true; } && echo @"
 
 
+def _say(texts: t.Mapping[str, str], *command: str) -> str:
+    """In place of a command on the host: the text of the word that it has."""
+    return next((text for word, text in texts.items() if word in command), "[]")
+
+
 def states(monkeypatch: pytest.MonkeyPatch, filtering: bool, *then: str) -> list[Network]:
     """The network of a host with a bridge, and what it is after each of these."""
     lines = [line.format(filtering=" vlan_filtering 1" if filtering else "") for line in MAKE]
@@ -45,12 +51,9 @@ def states(monkeypatch: pytest.MonkeyPatch, filtering: bool, *then: str) -> list
     found = []
     said = answer.stdout.split("@")
     for links, vlans in zip(said[::2], said[1::2]):
-        texts = {"bridge": vlans.strip() or "[]", "address": links}
-
-        def run(*command: str, texts: dict[str, str] = texts) -> str:
-            return next((text for word, text in texts.items() if word in command), "[]")
-
-        monkeypatch.setattr(observe, "run", run)
+        monkeypatch.setattr(
+            observe, "run", functools.partial(_say, {"bridge": vlans.strip() or "[]", "address": links})
+        )
         found.append(observe.observe_network())
     return found
 
