@@ -100,7 +100,7 @@ class BackupMaker:
         closed = directory.closed_above(self._path) if _NO_ACCESS in str(exc) and self._plan.domain.active else None
         if closed is not None:
             return HostError(
-                f"{what}: QEMU writes there itself, and {closed} lets nobody in but its owner",
+                f"{what}: QEMU writes there itself, and {closed} does not let other users in",
                 hint=f"Let QEMU's user enter it: chmod o+x {shlex.quote(closed)}",
             )
         return HostError(f"{what}: {exc.strerror}", hint=root_hint(exc)) if isinstance(exc, OSError) else exc

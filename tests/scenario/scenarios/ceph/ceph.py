@@ -21,7 +21,7 @@ from ..fleet.evacuating import provision
 NEEDS = ("hypervisors", "alone", "tiny")
 HERE, THERE = FLEET
 TEN = [f"ceph{number}" for number in range(10)]
-# What they are compared with: as many whose disks are overlays of the hypervisors' own image, and one that brings it.
+# What they are compared with: as many whose disks are overlays of the hypervisors' own image; one on each brings that.
 LOCAL, FIRST = [f"local{number}" for number in range(10)], [f"first{number}" for number in range(2)]
 RUNS, COMES = "ceph-runs", "ceph-comes"
 BLOB = "ceph-was-here"
@@ -121,7 +121,7 @@ def _ten(cloud: Cloud) -> None:
 
 
 def _beside_local(cloud: Cloud) -> None:
-    """The images are there for both. The figures are for the guide; they are not judged here."""
+    """The images are there for both. The figures are shown, and not judged."""
     disks = {name: _disks() for name in TEN}
     disks.update((name, [{**_disks()[0], "pool": "default"}]) for name in (*LOCAL, *FIRST))
     spread = {

@@ -237,7 +237,7 @@ def test_a_directory_that_qemu_cannot_enter(machine: BackupHost, monkeypatch: py
     # The directories of tests are open to nobody else.
     closed = make.directory.closed_above(str(machine.destination))
     assert closed is not None and not os.stat(closed).st_mode & 0o001
-    assert f"QEMU writes there itself, and {closed} lets nobody in but its owner" in str(result.error)
+    assert f"QEMU writes there itself, and {closed} does not let other users in" in str(result.error)
     assert f"chmod o+x {closed}" in str(result.error)
     assert make.directory.closed_above("/usr/bin") is None
     monkeypatch.setattr(make.directory, "closed_above", lambda _path: None)
