@@ -20,9 +20,9 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_disk_moves, read_disk_pools
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.adoptions import choose_adoptions
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.backups import restore_twins
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.export import export_file
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_purges
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.results.backups import restore_twins
 from ansible_collections.brine.virt.plugins.plugin_utils._restore_target import restore_target
 
 

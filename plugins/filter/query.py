@@ -11,13 +11,14 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.backups import backup_report
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.changes import changes_text
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.hypervisors import (
     hypervisors_data,
     hypervisors_table,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.machines import machines_data, machines_table
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.results.backups import backup_report
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.results.snapshots import snapshot_report
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import (
     machines_of,
     moves_text,
@@ -60,5 +61,6 @@ class FilterModule:
             "tree": tree_text,
             "moves_table": moves_text,
             "backup_report": backup_report,
+            "snapshot_report": snapshot_report,
         }
         return {name: _named(name, work) for name, work in filters.items()}

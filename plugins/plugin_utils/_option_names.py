@@ -28,6 +28,7 @@ _OTHER_WORDS = {
     "begin": ("start",),
     "end": ("stop",),
     "new_name": ("name",),
+    "snapshot": ("snap", "snapshot_name"),
     "reason": ("why", "comment"),
     "file": ("dest", "destination", "filename", "output_file"),
     "vcpus": ("cpus", "vcpu"),
@@ -50,10 +51,10 @@ _OF_PLAYBOOKS = frozenset((
     "disks", "enable_qcow", "enable_vnc", "end", "events", "features", "file", "firmware", "force", "from", "full",
     "graphics", "host_devices", "hypervisor", "image", "in_state", "keep_disks", "labels", "limit", "lost",
     "machine_type", "memory", "new_name", "nic_profile", "nics", "numatune", "on", "only_pending", "order", "output",
-    "pool", "reason", "replace", "rng", "secure_boot", "seed", "seed_policy", "serials", "shared_folders", "src",
-    "src_pool", "start", "started", "state", "stop", "stop_on_reboot", "stop_timeout", "tag", "tags", "timeout",
-    "title", "to", "tpm", "trust_definition", "variables", "vcpus", "verify", "video", "vm", "volume", "watchdog",
-    "xml",
+    "pool", "quiesce", "reason", "replace", "rng", "secure_boot", "seed", "seed_policy", "serials", "shared_folders",
+    "snapshot", "src", "src_pool", "start", "started", "state", "stop", "stop_on_reboot", "stop_timeout", "tag",
+    "tags", "timeout", "title", "to", "tpm", "trust_definition", "variables", "vcpus", "verify", "video", "vm",
+    "volume", "watchdog", "xml",
 ))
 # fmt: on
 # The ends of variables that are options of playbooks. The playbooks have other variables with the same beginnings, but
@@ -71,6 +72,7 @@ _VARIABLES = {
     ],
     "virt_backup_": ["dest", "dest_pool", "full_every", "keep", "merge_above", "must_be_mounted", "owner", "quiesce"],
     "virt_power_": ["concurrency"],
+    "virt_snapshot_": ["concurrency", "keep"],
     "virt_provision_": ["concurrency", "conclude", "stop_timeout", "timeout", "wait"],
 }
 # One letter too many or too few in a word of four.

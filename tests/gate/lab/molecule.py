@@ -26,7 +26,7 @@ COVERED = ("virt_hypervisor",)
 CHAIN = (
     *("hypervisors", "provision", "virt_provision"),
     *("adopt", "backup", "balance", "clone", "evacuate", "export", "host_info", "list", "maintenance", "migrate"),
-    *("picture", "power", "purge", "query", "restore"),
+    *("picture", "power", "purge", "query", "restore", "snapshot"),
     "retire",
 )
 # With packages to install and a guest to boot under emulation, beside other work.

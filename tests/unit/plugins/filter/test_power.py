@@ -14,7 +14,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.brine.virt.plugins.filter.power import FilterModule
 from ansible_collections.brine.virt.plugins.modules import virt_power
 from ansible_collections.brine.virt.plugins.plugin_utils import _power_targets
-from ansible_collections.brine.virt.plugins.plugin_utils._reports import power
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import power
 
 FILTERS = FilterModule().filters()
 

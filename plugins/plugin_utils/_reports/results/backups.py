@@ -8,9 +8,13 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, printable_line, table_lines
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.results.report import (
+    Machine,
+    results_report,
+    seconds_taken,
+)
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, printable_line
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import machines_of
 
 _COLUMNS = (
@@ -20,47 +24,19 @@ _COLUMNS = (
 
 
 def backup_report(results: t.Any, left_out: Mapping[str, str] | None = None) -> dict[str, t.Any]:
-    """The text, the same as data, and what failed, a sentence each.
-
-    results: registered results of virt_backup by the hypervisors' names; one that was skipped says nothing.
-    left_out: by their names, why hypervisors and machines were left out. Raises InputError for what is no such mapping.
-    """
-    if not isinstance(results, Mapping):
-        raise InputError(
-            "the input is not a mapping", hint="Give the registered results of virt_backup, by the hypervisors' names"
-        )
-    heard = {
-        host: result for host, result in results.items() if isinstance(result, Mapping) and not result.get("skipped")
-    }
-    machines = [
-        {**machine, "hypervisor": host} for host, result in heard.items() for machine in result.get("machines") or ()
-    ]
-    silent = {
-        host: str(result["msg"]) for host, result in heard.items() if "machines" not in result and "msg" in result
-    }
-    silent.update(left_out or {})
-    rows = [(one["name"], one["hypervisor"], one.get("kind"), _size(one), _time(one), _words(one)) for one in machines]
-    reasons = [printable_line(f"{who}: {reason}") for who, reason in silent.items()]
-    broken = [
-        printable_line(f"{one['name']} on {one['hypervisor']}: {one['msg']}") for one in machines if one["failed"]
-    ]
-    return {
-        "text": "\n".join([*table_lines(_COLUMNS, rows), *reasons] or ["No machine is selected."]),
-        "data": {"machines": machines, "left_out": silent},
-        "failed": broken + reasons,
-    }
+    """The text, the same as data, and what failed, a sentence each; see results_report."""
+    return results_report(results, left_out, "virt_backup", _COLUMNS, _row, lambda machine: str(machine["msg"]))
 
 
-def _size(machine: Mapping[str, t.Any]) -> str | None:
+def _row(one: Machine) -> tuple[t.Any, ...]:
+    return one["name"], one["hypervisor"], one.get("kind"), _size(one), seconds_taken(one), _words(one)
+
+
+def _size(machine: Machine) -> str | None:
     return format_size(machine["bytes"]) if machine.get("bytes") is not None else None
 
 
-def _time(machine: Mapping[str, t.Any]) -> str | None:
-    """In check mode it takes none."""
-    return f"{machine['seconds']:g}" if machine["seconds"] else None
-
-
-def _words(machine: Mapping[str, t.Any]) -> str:
+def _words(machine: Machine) -> str:
     if machine["failed"]:
         return f"failed: {machine['msg']}"
     if machine.get("to_verify") is not None:
