@@ -14,6 +14,8 @@ author:
 description:
   - Joins sentences for the message of a failure, which Ansible prints as one line. If there are several, they are
     numbered, so that one can see where each begins. Each ends with a full stop.
+  - Of more than eleven, the first ten are there, and how many more there are. All of them belong into the output of a
+    task before.
 options:
   _input:
     description: The sentences.
@@ -42,6 +44,9 @@ from collections.abc import Iterable, Mapping
 
 from ansible.errors import AnsibleFilterError
 
+# Ansible prints the line twice. A hundred machines that fit nowhere would fill pages.
+_MOST = 10
+
 
 def numbered(sentences: t.Any) -> str:
     """One line; see RETURN."""
@@ -50,7 +55,9 @@ def numbered(sentences: t.Any) -> str:
     whole = [_ended(" ".join(str(sentence).split())) for sentence in sentences]
     if len(whole) == 1:
         return whole[0]
-    return " ".join(f"({number}) {sentence}" for number, sentence in enumerate(whole, 1))
+    shown = whole if len(whole) <= _MOST + 1 else whole[:_MOST]
+    line = " ".join(f"({number}) {sentence}" for number, sentence in enumerate(shown, 1))
+    return line if shown is whole else f"{line} And {len(whole) - _MOST} more."
 
 
 def _ended(sentence: str) -> str:

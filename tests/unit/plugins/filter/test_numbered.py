@@ -17,6 +17,8 @@ from ansible_collections.brine.virt.plugins.filter.numbered import numbered
         (["no bridge\n 'x'. Known: br0"], "no bridge 'x'. Known: br0."),
         (["One.", "two"], "(1) One. (2) two."),
         ([], ""),
+        (["x"] * 11, " ".join(f"({number}) x." for number in range(1, 12))),
+        (["x"] * 112, " ".join(f"({number}) x." for number in range(1, 11)) + " And 102 more."),
     ],
 )
 def test_one_line(sentences: list[str], line: str) -> None:
