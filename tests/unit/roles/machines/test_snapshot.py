@@ -40,3 +40,10 @@ def test_taken_in_check_mode(tmp_path: Path, node_uri: str) -> None:
     status, output = run_last_play(tmp_path, "snapshot", node_uri, *words, virt_snapshot_keep={"last": 2})
     assert status == 0, output
     assert "take snapshot before of web1" in output, output
+
+
+def test_deleting_one_deletes_no_others(tmp_path: Path, node_uri: str) -> None:
+    """The rules of an inventory are for new ones, and for a task that names none."""
+    wrong = {"virt_snapshot_keep": {"first": 1}}
+    status, output = run_last_play(tmp_path, "snapshot", node_uri, "vm=web1", "snapshot=a", "state=absent", **wrong)
+    assert (status, "nothing to delete" in output) == (0, True), output
