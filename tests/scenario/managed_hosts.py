@@ -34,14 +34,14 @@ _SWITCH = f"/run/brine-virt/bridge-{BRIDGE}"
 _T = t.TypeVar("_T")
 _FOLDERS = "/etc/network /etc/NetworkManager /etc/netplan /etc/systemd/network"
 _TRIALS = "/run/brine-virt-interfaces /run/NetworkManager/system-connections /run/netplan /run/systemd/network"
-# All files with their modes, what a trial has left, and how the host is reached.
+# All files with their modes, what a trial has left, and how the host is reached. NetworkManager counts the metric of a
+# bridge up from 425, in the order in which bridges come up.
 _NETWORK = f"""
 find {_FOLDERS} -type f -exec stat --format='%a %U %n' {{}} + -exec sha256sum {{}} + 2>/dev/null | sort
 find {_TRIALS} -type f -name '*brine*' 2>/dev/null
 ip -brief address show scope global | grep -v ^lo | grep '[.:]' | sed "s,@if[0-9]*,,; s,  *, ,g" | sort
 grep -s . /sys/class/net/*/mtu /sys/class/net/*/bridge/stp_state
-ip -4 route show default
-ip -6 route show default
+for family in -4 -6; do ip $family route show default | sed "s, metric 42[0-9],,"; done
 """
 
 
