@@ -125,7 +125,6 @@ options:
         removed nor merged, and one in whose directory somebody has put a file of their own is not removed. What it is
         built on stays as well, and the others go. RV(machines[].remarks) names the machine, or the file.
       - If it cannot be determined whether anything uses them, such as while a storage pool is not active, all stay.
-        A pool that is a directory with files in it is read even then.
       - Machines of other hypervisors that see O(dest) are not asked.
     type: dict
     suboptions:

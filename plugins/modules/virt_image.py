@@ -166,8 +166,7 @@ options:
   ignore_unseen:
     description:
       - If it cannot be determined whether an image is in use, because a storage pool is not active or a disk cannot be
-        read, O(state=pruned) removes nothing and warns, and O(state=absent) fails. A pool that is a directory with
-        files in it is read even while it is not active.
+        read, O(state=pruned) removes nothing and warns, and O(state=absent) fails.
       - V(true) assumes that nothing in such places uses an image. It does not cover other hypervisors, see
         O(used_elsewhere).
     type: bool

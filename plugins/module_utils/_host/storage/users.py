@@ -226,11 +226,10 @@ class _Collector:
         kind = root.get("type")
         if kind in _POOLS_WITHOUT_OVERLAYS:
             return
-        listed_here = self._local and kind in _POOLS_OF_FILES
-        active = handle.isActive()
-        if not active and not (listed_here and kind == "dir"):
+        if not handle.isActive():
             self._users.note_unknown(f"storage pool {name} is not active")
             return
+        listed_here = self._local and kind in _POOLS_OF_FILES
         if not listed_here:
             try:
                 # Volumes may have been made behind libvirt's back.
@@ -241,12 +240,8 @@ class _Collector:
         place = root.findtext("target/path", "")
         try:
             # First: libvirt looks into each file that it is asked for, and would wait as well.
-            listed = listed_here and self._list_directory(name, place)
-            if not active:
-                # One that is empty or missing may be where a file system is to be mounted.
-                if not listed:
-                    self._users.note_unknown(f"storage pool {name} is not active")
-                return
+            if listed_here:
+                self._list_directory(name, place)
             self._look_at_volumes(handle, name, place, listed_here)
             if listed_here:
                 self._list_directory(name, place)
@@ -279,21 +274,20 @@ class _Collector:
                 self._users.note_unknown(exc.what)
             return None
 
-    def _list_directory(self, pool: str, path: str) -> bool:
-        """Files that libvirt has not seen yet; whether there are any files. A refresh would have to wait for every job
-        in the pool. TimeoutError where the directory does not answer."""
+    def _list_directory(self, pool: str, path: str) -> None:
+        """Files that libvirt has not seen yet. A refresh would have to wait for every job in the pool. TimeoutError
+        where the directory does not answer."""
         try:
             names = self.watch.call(f"{path}/", os.listdir, path)
         except TimeoutError:
             raise
         except FileNotFoundError:
-            return False
+            return
         except OSError as exc:
             self._users.note_unknown(f"{path} of storage pool {pool} cannot be read ({exc.strerror})")
-            return False
+            return
         for name in names:
             self._paths.setdefault((pool, name), os.path.join(path, name))
-        return bool(names)
 
     def look_at_machine(self, domain: t.Any) -> None:
         """All that libvirt says of a machine, now, at its next start, and when it goes back to an earlier state."""

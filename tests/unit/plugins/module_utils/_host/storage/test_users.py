@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 import time
 import typing as t
@@ -18,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import file_chain, users
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import UNKNOWN, UNUSED, USED, Usage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import UNKNOWN, Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import unless_gone
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
@@ -60,7 +59,6 @@ def test_a_snapshot_that_cannot_be_read_is_told_from_its_machine(node_uri: str) 
 
 POOL = "<pool type='{}'><name>{}</name><target><path>{}</path></target></pool>"
 DISK = "<disk type='file'><driver type='qcow2'/><source file='{}'/><target dev='vda'/></disk>"
-VOLUME = "<volume><name>{}</name><capacity>1048576</capacity><target><format type='qcow2'/></target></volume>"
 GUEST = (
     "<domain type='test'><name>{}</name><memory>1024</memory><os><type>hvm</type></os><devices>{}</devices></domain>"
 )
@@ -143,40 +141,3 @@ def test_the_backups_in_a_pool_are_a_directory_that_nothing_uses(tmp_path: Path)
         with pytest.raises(UnsupportedError, match="volume web1 of pool backups is of type dir, not a disk"):
             find_volume(Pools(conn).get("backups"), "web1", image_format="raw")
     assert (found.unknown, list(found.paths), found.by_file) == ([], [("backups", "web1")], {})
-
-
-@pytest.mark.parametrize(
-    ("kind", "local", "files", "state"),
-    [
-        ("dir", True, ["web2.qcow2"], UNUSED),
-        ("dir", True, ["overlay.qcow2"], USED),
-        ("dir", True, [], UNKNOWN),
-        ("dir", True, None, UNKNOWN),
-        # Files that lie below where a file system is to be mounted say nothing of it.
-        ("fs", True, ["web2.qcow2"], UNKNOWN),
-        ("dir", False, ["web2.qcow2"], UNKNOWN),
-    ],
-)
-def test_what_is_in_the_directory_of_a_pool_that_is_not_active(
-    tmp_path: Path, kind: str, local: bool, files: list[str] | None, state: str
-) -> None:
-    """One that somebody has stopped keeps nothing of others, as far as what is in it can be read."""
-    (tmp_path / "node.xml").write_text("<node/>")
-    (tmp_path / "disks").mkdir()
-    base = tmp_path / "disks" / "base.qcow2"
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", base, "1M"], check=True)
-    asleep = tmp_path / "asleep"
-    if files is not None:
-        asleep.mkdir()
-        for name in files:
-            backing = ["-b", base, "-F", "qcow2"] if name == "overlay.qcow2" else []
-            command = ["qemu-img", "create", "-q", "-f", "qcow2", *backing, asleep / name, "1M"]
-            subprocess.run(command, check=True)
-    with open_connection(f"test://{tmp_path}/node.xml") as conn:
-        source = "<source><device path='/dev/sdb1'/></source>" if kind == "fs" else ""
-        conn.storagePoolDefineXML(POOL.format(kind, "asleep", asleep).replace("<target>", f"{source}<target>"), 0)
-        pool = conn.storagePoolCreateXML(POOL.format("dir", "disks", base.parent), 0)
-        pool.createXML(VOLUME.format("base.qcow2"), 0)
-        use = Usage(conn, local=local).of(Pools(conn).get("disks"), "base.qcow2")
-    assert use.state == state, use
-    assert ("storage pool asleep is not active" in use.reasons) == (state == UNKNOWN)
