@@ -165,8 +165,8 @@ options:
     type: int
   ignore_unseen:
     description:
-      - If it cannot be determined whether an image is in use, because a storage pool is not active or a disk cannot be
-        read, O(state=pruned) removes nothing and warns, and O(state=absent) fails.
+      - If it cannot be determined whether an image is in use, because a storage pool is not active or a disk is
+        missing or cannot be read, O(state=pruned) removes nothing and warns, and O(state=absent) fails.
       - V(true) assumes that nothing in such places uses an image. It does not cover other hypervisors, see
         O(used_elsewhere).
     type: bool

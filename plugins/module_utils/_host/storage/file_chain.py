@@ -18,16 +18,19 @@ from urllib.parse import unquote
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
+from ansible_collections.brine.virt.plugins.module_utils._model.image.other_formats import (
+    referenced_by_qed,
+    referenced_by_vmdk,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import (
     BrokenQcow2Error,
     Header,
     read_header,
     referenced_names,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.image.vmdk import referenced_by_vmdk
 
 # What reads the names of other files in an image, each in its own format.
-_FINDERS = (referenced_names, referenced_by_vmdk)
+_FINDERS = (referenced_names, referenced_by_qed, referenced_by_vmdk)
 
 FileId = t.Hashable
 # A path, and in words what is wrong with it.
@@ -266,10 +269,13 @@ def _place_on_network(name: str) -> list[str]:
 
 def _network_places(options: t.Any) -> t.Iterator[str]:
     """As _filenames, of network storage."""
+    if isinstance(options, list):
+        for one in options:
+            yield from _network_places(one)
     if not isinstance(options, dict):
         return
     for key, value in options.items():
-        if isinstance(value, dict):
+        if isinstance(value, (dict, list)):
             yield from _network_places(value)
         elif key.split(".")[-1] == "driver" and str(value) in _NETWORK_NAMES:
             before = key[: -len("driver")]
@@ -278,6 +284,10 @@ def _network_places(options: t.Any) -> t.Iterator[str]:
 
 
 def _filenames(options: t.Any) -> t.Iterator[str]:
+    # Such as the children of a quorum.
+    if isinstance(options, list):
+        for one in options:
+            yield from _filenames(one)
     if isinstance(options, dict):
         for key, value in options.items():
             # Nested, or flat as in "file.filename".

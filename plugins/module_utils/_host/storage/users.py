@@ -33,6 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chai
     file_id,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING, read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
     NAMESPACE as SNAPSHOTS_NAMESPACE,
 )
@@ -123,7 +124,10 @@ def collect_users(conn: VirConnect, *, local: bool | None = None) -> VolumeUsers
     local: whether its files can be read here; by default, its URI says so.
     """
     with translate_errors("cannot ask libvirt for its host name"):
-        collector = _Collector(_reads_files(conn.getURI()) if local is None else local, conn.getHostname())
+        uri = conn.getURI()
+        # libvirt's test driver has volumes and no files.
+        misses = not uri.startswith("test:") if local is None else local
+        collector = _Collector(_reads_files(uri) if local is None else local, conn.getHostname(), misses=misses)
     try:
         with translate_errors("cannot list the storage pools"):
             pools = collector.list_pools(conn)
@@ -193,12 +197,17 @@ def descriptions_of(domain: t.Any) -> t.Iterator[tuple[str, str | None]]:
 
 
 class _Collector:
-    def __init__(self, local: bool, host: str) -> None:
+    """misses: whether a file that is not there is missing."""
+
+    def __init__(self, local: bool, host: str, *, misses: bool) -> None:
         self._users = VolumeUsers(local)
         self.watch = self._users.watch
         self._local = local
+        self._misses = local and misses
         self._host = host
         self._references: list[tuple[VolumeUser, Reference]] = []
+        # Machines that a run is creating, or was killed while it did: of their disks, some are not there yet.
+        self._unfinished: set[str] = set()
         # Of all volumes of pools: where they are, and what libvirt says that each is backed by.
         self._paths = self._users.paths
         self._reported: dict[FileId, str] = {}
@@ -242,22 +251,31 @@ class _Collector:
             # First: libvirt looks into each file that it is asked for, and would wait as well.
             if listed_here:
                 self._list_directory(name, place)
-            self._look_at_volumes(handle, name, place, listed_here)
+            volumes = self._look_at_volumes(handle, name, place, listed_here)
             if listed_here:
-                self._list_directory(name, place)
+                there = self._list_directory(name, place)
+                if self._misses and volumes and not volumes & there:
+                    self._users.note_unknown(
+                        f"of the volumes of storage pool {name}, none is in {place}: mount what belongs there, or if "
+                        f"they were deleted, run virsh pool-refresh {name}"
+                    )
         except TimeoutError as exc:
             self.watch.silence(place)
             self._users.note_unknown(f"storage pool {name} does not answer: {place}: {exc.strerror}")
 
-    def _look_at_volumes(self, handle: t.Any, name: str, place: str, listed_here: bool) -> None:
+    def _look_at_volumes(self, handle: t.Any, name: str, place: str, listed_here: bool) -> set[str]:
+        """The names of all that libvirt has."""
+        names = set()
         ask = self.watch.call if listed_here else _at_once
         for volume in ask(f"{place}/", handle.listAllVolumes, 0):
             with unless_gone("STORAGE_VOL", f"cannot inspect a volume of pool {name}"):
                 path = self._paths[name, volume.name()] = volume.path()
+                names.add(volume.name())
                 words = f"volume {name}/{volume.name()}"
                 backing = ask(path, self._ask_what_is_below, volume, words, listed_here)
                 if backing:
                     self._reported[self._users.identify(path)] = backing
+        return names
 
     def _ask_what_is_below(self, volume: t.Any, words: str, readable: bool) -> str | None:
         """libvirt's word for it. readable: its header is read as well, so that a broken one need not be known here."""
@@ -274,20 +292,21 @@ class _Collector:
                 self._users.note_unknown(exc.what)
             return None
 
-    def _list_directory(self, pool: str, path: str) -> None:
-        """Files that libvirt has not seen yet. A refresh would have to wait for every job in the pool. TimeoutError
-        where the directory does not answer."""
+    def _list_directory(self, pool: str, path: str) -> set[str]:
+        """The names of all files, also those that libvirt has not seen yet. A refresh would have to wait for every job
+        in the pool. TimeoutError where the directory does not answer."""
         try:
             names = self.watch.call(f"{path}/", os.listdir, path)
         except TimeoutError:
             raise
         except FileNotFoundError:
-            return
+            return set()
         except OSError as exc:
             self._users.note_unknown(f"{path} of storage pool {pool} cannot be read ({exc.strerror})")
-            return
+            return set()
         for name in names:
             self._paths.setdefault((pool, name), os.path.join(path, name))
+        return set(names)
 
     def look_at_machine(self, domain: t.Any) -> None:
         """All that libvirt says of a machine, now, at its next start, and when it goes back to an earlier state."""
@@ -304,6 +323,9 @@ class _Collector:
         except HostError as exc:
             self._users.note_unknown(exc.what, machine, writes=True)
             return
+        notes = read_notes(root)
+        if notes is not None and notes.status == BUILDING:
+            self._unfinished.add(machine)
         for reference in references_in(root, self._host):
             user = VolumeUser(
                 words,
@@ -337,15 +359,39 @@ class _Collector:
             if reference.place is not None:
                 self._users.by_place.setdefault(reference.place, set()).add(user)
             if path is None:
+                self._note_lost(user, reference)
                 continue
             self._users.by_path.setdefault(posixpath.normpath(path), set()).add(user)
             if reference.chained:
                 found, problems = chains.walk(path, opaque)
                 self._add(user, found[:1], problems)
+                if _is_own_disk(user, reference):
+                    self._note_missing(user, found)
                 self._add(replace(user, below=True, writes=False, top=found[0]), found[1:], ())
             else:
                 self._add(user, [identify(path)], [])
         return self._users
+
+    def _note_missing(self, user: VolumeUser, files: t.Iterable[FileId]) -> None:
+        """Where a file system is not mounted, what backs the disks on it is not known. It may be any volume."""
+        for file in files if self._misses else ():
+            # A file that is there has a number, and network storage no path.
+            if isinstance(file, str) and file.startswith("/"):
+                self._note_unbacked(user, file)
+
+    def _note_lost(self, user: VolumeUser, reference: Reference) -> None:
+        """The same of a disk that is named by a volume which no active pool has."""
+        if self._misses and reference.volume is not None and _is_own_disk(user, reference):
+            self._note_unbacked(user, f"volume {'/'.join(reference.volume)}")
+
+    def _note_unbacked(self, user: VolumeUser, what: str) -> None:
+        if user.machine in self._unfinished:
+            return
+        self._users.note_unknown(
+            f"{what} of {user.words} is missing, and what it is backed by is not known: mount what belongs there, or "
+            "undefine the machine if it is lost",
+            user.machine,
+        )
 
     def _path_of(self, reference: Reference) -> str | None:
         return reference.path if reference.volume is None else self._paths.get(reference.volume)
@@ -370,6 +416,11 @@ class _Collector:
             self._users.by_file.setdefault(file, set()).add(user)
         for path, words in problems:
             self._users.note_unknown(f"{path} of {user.words} {words}", user.machine)
+
+
+def _is_own_disk(user: VolumeUser, reference: Reference) -> bool:
+    """Whether it is a disk that may be backed by something, and that the machine has now or at its next start."""
+    return reference.chained and not (reference.raw or reference.below) and user.words == f"machine {user.machine}"
 
 
 def _at_once(_path: str, work: t.Callable[..., t.Any], *arguments: t.Any) -> t.Any:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import threading
 import time
 import typing as t
@@ -17,9 +19,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import file_chain, users
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import UNKNOWN, Usage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import UNKNOWN, UNUSED, USED, Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import unless_gone
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import NAMESPACE
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
 
@@ -59,6 +62,7 @@ def test_a_snapshot_that_cannot_be_read_is_told_from_its_machine(node_uri: str) 
 
 POOL = "<pool type='{}'><name>{}</name><target><path>{}</path></target></pool>"
 DISK = "<disk type='file'><driver type='qcow2'/><source file='{}'/><target dev='vda'/></disk>"
+VOLUME = "<volume><name>{}</name><capacity>1048576</capacity><target><format type='qcow2'/></target></volume>"
 GUEST = (
     "<domain type='test'><name>{}</name><memory>1024</memory><os><type>hvm</type></os><devices>{}</devices></domain>"
 )
@@ -141,3 +145,130 @@ def test_the_backups_in_a_pool_are_a_directory_that_nothing_uses(tmp_path: Path)
         with pytest.raises(UnsupportedError, match="volume web1 of pool backups is of type dir, not a disk"):
             find_volume(Pools(conn).get("backups"), "web1", image_format="raw")
     assert (found.unknown, list(found.paths), found.by_file) == ([], [("backups", "web1")], {})
+
+
+class Disks:
+    """A pool with the image base.qcow2, and an overlay on it in another pool, which is on a disk of its own."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        (tmp_path / "node.xml").write_text("<node/>")
+        self.uri = f"test://{tmp_path}/node.xml"
+        self.base, self.overlay = tmp_path / "disks" / "base.qcow2", tmp_path / "ssd" / "web1.qcow2"
+        for file in (self.base, self.overlay):
+            file.parent.mkdir()
+        qemu_img(self.base)
+        qemu_img(self.overlay, self.base)
+
+    def add(self, conn: t.Any) -> None:
+        for file in (self.base, self.overlay):
+            pool = conn.storagePoolCreateXML(POOL.format("dir", file.parent.name, file.parent), 0)
+            pool.createXML(VOLUME.format(file.name), 0)
+
+    def use_of_base(self, conn: t.Any) -> t.Any:
+        return Usage(conn, local=True).of(Pools(conn).get("disks"), "base.qcow2")
+
+
+def qemu_img(file: Path, backing: Path | str | None = None, image_format: str = "qcow2") -> None:
+    words = ["-u", "-b", str(backing), "-F", "qcow2"] if backing else []
+    subprocess.run(["qemu-img", "create", "-q", "-f", image_format, *words, str(file), "1M"], check=True)
+
+
+def test_a_disk_that_is_missing_may_be_backed_by_anything(tmp_path: Path) -> None:
+    """As where the file system that it is on is not mounted, and somebody has put a note into the empty directory."""
+    disks = Disks(tmp_path)
+    with open_connection(disks.uri) as conn:
+        disks.add(conn)
+        conn.defineXML(GUEST.format("web1", DISK.format(disks.overlay)))
+        assert disks.use_of_base(conn).state == USED
+        disks.overlay.unlink()
+        (disks.overlay.parent / "NOT-MOUNTED").touch()
+        conn.storagePoolLookupByName("ssd").destroy()
+        use = disks.use_of_base(conn)
+        # Its own disks go with the machine all the same.
+        own = Usage(conn, local=True).of(Pools(conn).get("disks"), "base.qcow2", besides="web1")
+    missing = f"{disks.overlay} of machine web1 is missing, and what it is backed by is not known"
+    assert use.state == UNKNOWN
+    assert any(reason.startswith(missing) for reason in use.reasons), use
+    assert not any(reason.startswith(missing) for reason in own.reasons), own
+
+
+@pytest.mark.parametrize(
+    ("xml", "known"),
+    [
+        (DISK.replace("qcow2'/><source", "raw'/><source").format("/nowhere/web1.raw"), True),
+        (DISK.format("/nowhere/web1.qcow2"), False),
+        (
+            "<disk type='volume'><driver type='qcow2'/><source pool='gone' volume='web1'/><target dev='vda'/></disk>",
+            False,
+        ),
+    ],
+)
+def test_of_which_missing_disks_it_is_known_what_backs_them(tmp_path: Path, xml: str, known: bool) -> None:
+    """Nothing backs a raw one."""
+    (tmp_path / "node.xml").write_text("<node/>")
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        conn.defineXML(GUEST.format("web1", xml))
+        unknown = users.collect_users(conn, local=True).unknown
+        # libvirt's test driver has no files, and none of them is missed.
+        assert users.collect_users(conn).unknown == []
+    assert (unknown == []) == known
+    assert all("of machine web1 is missing" in one.words and one.machine == "web1" for one in unknown)
+
+
+def test_of_a_machine_that_is_being_created_no_disk_is_missed(tmp_path: Path) -> None:
+    """It is defined first, with all its disks; a killed run leaves it so."""
+    notes = f"<metadata><b:machine xmlns:b='{NAMESPACE}' status='building'/></metadata>"
+    xml = GUEST.format("web1", DISK.format("/nowhere/web1.qcow2")).replace("<memory>", f"{notes}<memory>")
+    (tmp_path / "node.xml").write_text("<node/>")
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        conn.defineXML(xml)
+        assert users.collect_users(conn, local=True).unknown == []
+        conn.defineXML(xml.replace("'building'", "'ready'").replace("web1", "web2"))
+        assert len(users.collect_users(conn, local=True).unknown) == 1
+
+
+def test_a_pool_of_which_all_volumes_are_gone_is_not_mounted(tmp_path: Path) -> None:
+    disks = Disks(tmp_path)
+    with open_connection(disks.uri) as conn:
+        disks.add(conn)
+        assert disks.use_of_base(conn).state == USED
+        disks.overlay.rename(tmp_path / "elsewhere.qcow2")
+        use = disks.use_of_base(conn)
+        (tmp_path / "elsewhere.qcow2").unlink()
+        # One that was deleted beside others is no sign of it.
+        conn.storagePoolLookupByName("ssd").createXML(VOLUME.format("web2.qcow2"), 0)
+        qemu_img(disks.overlay.parent / "web2.qcow2")
+        assert disks.use_of_base(conn).state == UNUSED
+    assert use.state == UNKNOWN
+    assert f"of the volumes of storage pool ssd, none is in {disks.overlay.parent}: mount" in str(use.reasons)
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_a_pool_that_is_not_active_may_have_anything(tmp_path: Path, active: bool) -> None:
+    """Whatever is in its directory: a disk may have to be mounted there."""
+    disks = Disks(tmp_path)
+    disks.overlay.unlink()
+    (disks.overlay.parent / "NOT-MOUNTED").touch()
+    with open_connection(disks.uri) as conn:
+        conn.storagePoolDefineXML(POOL.format("dir", "ssd", disks.overlay.parent), 0)
+        if active:
+            conn.storagePoolLookupByName("ssd").create(0)
+        conn.storagePoolCreateXML(POOL.format("dir", "disks", disks.base.parent), 0)
+        use = disks.use_of_base(conn)
+    assert use.state == (UNUSED if active else UNKNOWN), use
+
+
+@pytest.mark.parametrize("way", ["qed", "quorum"])
+def test_an_overlay_of_a_rare_kind(tmp_path: Path, way: str) -> None:
+    disks = Disks(tmp_path)
+    disks.overlay.unlink()
+    if way == "qed":
+        qemu_img(disks.overlay, disks.base, "qed")
+    else:
+        child = {"driver": "qcow2", "file": {"driver": "file", "filename": str(disks.base)}}
+        quorum = {"driver": "quorum", "vote-threshold": 1, "children": [child]}
+        qemu_img(disks.overlay, f"json:{json.dumps(quorum)}")
+    with open_connection(disks.uri) as conn:
+        disks.add(conn)
+        use = disks.use_of_base(conn)
+    assert (use.state, use.users) == (USED, ("volume ssd/web1.qcow2",))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What VMDK images of every kind that qemu-img makes are made of."""
+"""What VMDK images of every kind that qemu-img makes are made of, and what QED images are backed by."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.brine.virt.plugins.module_utils._model.image.vmdk import Read, referenced_by_vmdk
+from ansible_collections.brine.virt.plugins.module_utils._model.image.other_formats import (
+    Read,
+    referenced_by_qed,
+    referenced_by_vmdk,
+)
 
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
@@ -57,3 +61,19 @@ def test_what_is_no_vmdk_names_nothing() -> None:
 @given(st.binary(max_size=200))
 def test_a_broken_one_does_no_harm(rest: bytes) -> None:
     assert all(referenced_by_vmdk(reader(magic + rest)) is not None for magic in (b"KDMV", b"# Disk DescriptorFile"))
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("backed", [False, True])
+def test_what_a_qed_is_backed_by(tmp_path: Path, backed: bool) -> None:
+    base, disk = tmp_path / "base.raw", tmp_path / "disk.qed"
+    base.write_bytes(b"\0" * 65536)
+    words = ["-b", str(base), "-F", "raw"] if backed else ["1M"]
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qed", str(disk), *words], check=True)
+    assert referenced_by_qed(reader(disk.read_bytes())) == ([str(base)] if backed else [])
+
+
+@given(st.binary(max_size=200))
+def test_a_broken_qed_does_no_harm(rest: bytes) -> None:
+    assert isinstance(referenced_by_qed(reader(b"QED\0" + rest)), list)
+    assert referenced_by_qed(reader(b"QFI\xfb" + rest)) == []
