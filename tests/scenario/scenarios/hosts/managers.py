@@ -5,6 +5,7 @@ has its old network back. Each step is done on all hosts at once, and fails with
 from __future__ import annotations
 
 import json
+import re
 import time
 import typing as t
 
@@ -321,6 +322,8 @@ def _change(cloud: Cloud) -> dict[str, t.Any]:
 
 
 def _changed(cloud: Cloud, change: dict[str, t.Any]) -> None:
+    # As the role's README says: else the routes keep the MTU that the lab's DHCP server gives.
+    on_each(lambda host: cloud.on(host.name, "sed -i '/^option interface_mtu/d' /etc/dhcpcd.conf 2>/dev/null || :"))
     answer = role(cloud, **change)
     must(answer.status == 0 and answer.recap("changed") >= len(HOSTS), answer.text)
     on_each(lambda host: _has_changed(cloud, host))
@@ -338,6 +341,8 @@ def _has_changed(cloud: Cloud, host: Host) -> None:
     # Where there is none, it says so by one without words.
     entries = [entry for link in links for entry in link.get("addr_info", []) if entry]
     have = [f"{entry['local']}/{entry['prefixlen']}" for entry in entries]
+    routed = cloud.on(host.name, f"ip -4 route show dev {BRIDGE}")
+    must(all(word == str(MTU) for word in re.findall(r"\bmtu (\d+)", routed)), f"{host}: {routed}")
     must(have == [f"{one}/64" for one in _more(host)[1:]], f"{host}: {have}")
     routes = json.loads(cloud.on(host.name, "ip -json -6 route show default"))
     ways = [(route["dev"], route.get("gateway")) for route in routes]
