@@ -19,6 +19,7 @@ NOBODY_ANSWERED = "No hypervisor answered."
 UNKNOWN = "?"
 # More reasons why something is unknown would hide the table.
 _MOST_ERRORS = 10
+_MOST_NAMES = 5
 _COLUMNS = (
     Column("NAME"),
     Column("STATE"),
@@ -83,12 +84,26 @@ def machines_table(data: t.Any) -> str:
     if not records and data["hypervisors"]:
         lines = [f"No machines found on {', '.join(data['hypervisors'])}."]
     lines += remarks_on({host: [r for r in records if r["hypervisor"] == host] for host in data["hypervisors"]})
-    errors = [f"{r['name']} on {r['hypervisor']}: {error}" for r in records for error in r.get("errors") or ()]
+    errors = _errors(records)
     lines += errors[:_MOST_ERRORS]
     if len(errors) > _MOST_ERRORS:
         lines.append(f"{len(errors) - _MOST_ERRORS} more are unknown: brine.virt.query says what and why")
     lines += [f"{hypervisor}: {reason}" for hypervisor, reason in data["silent"].items()]
     return "\n".join(map(printable_line, lines))
+
+
+def _errors(records: Records) -> list[str]:
+    """A sentence for each thing that could not be found out on a hypervisor, with the machines that it is said of."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for record in records:
+        for error in record.get("errors") or ():
+            said.setdefault((record["hypervisor"], error), []).append(record["name"])
+    return [f"{_first(names)} on {hypervisor}: {error}" for (hypervisor, error), names in said.items()]
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_MOST_NAMES])} and {more} more"
 
 
 def _row(record: Mapping[str, t.Any]) -> list[t.Any]:

@@ -255,9 +255,9 @@ def _find_existing(
     if not options.replace:
         raise ConflictError(
             f"there is a machine {options.name} already",
-            where="name",
-            hint="Restore under another name, one disk beside it with disk, or set replace: true to have its disks "
-            "replaced once it is off",
+            where=None if options.name == manifest.machine else "name",
+            hint="Restore under another name (new_name), one disk beside it (disk), or with replace=true, which "
+            "replaces its disks once it is off",
         )
     if _uuid_of(domain) != manifest.uuid:
         raise ConflictError(

@@ -64,12 +64,21 @@ def test_a_table_fits_where_tags_and_pending_alone_can_make_room() -> None:
 
 def test_who_did_not_answer_and_what_is_unknown_stand_after_the_table() -> None:
     results: dict[str, t.Any] = {
-        "hv1": {"machines": [record(f"w{number}", errors=["its disk is busy"]) for number in range(12)]},
+        "hv1": {"machines": [record(f"w{number}", errors=[f"disk {number} is busy"]) for number in range(12)]},
         "hv2": {"unreachable": True, "msg": "no\nroute"},
     }
     lines = lines_of(results)
-    assert lines[13] == "w0 on hv1: its disk is busy"
+    assert lines[13] == "w0 on hv1: disk 0 is busy"
     assert lines[-2:] == ["2 more are unknown: brine.virt.query says what and why", "hv2: did not answer: no route"]
+
+
+@pytest.mark.parametrize(
+    ("count", "names"), [(1, "w10"), (6, "w10, w11, w12, w13, w14, w15"), (50, "w10, w11, w12, w13, w14 and 45 more")]
+)
+def test_what_is_unknown_of_many_for_one_reason_is_one_line(count: int, names: str) -> None:
+    error = "cannot read the neighbour table: internal error: wrong nlmsg len"
+    results = {"hv1": {"machines": [record(f"w{10 + number}", errors=[error]) for number in range(count)]}}
+    assert lines_of(results)[1 + count :] == [f"{names} on hv1: {error}"]
 
 
 def test_one_that_is_moving_says_so() -> None:
