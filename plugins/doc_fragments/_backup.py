@@ -15,8 +15,8 @@ options:
         besides root.
       - Backups are written and read as root, by their paths. Whoever can change these can have any file of the
         hypervisor overwritten, or read into a machine. So it is an error if the directory, one above it or anything in
-        it belongs to anybody else, or can be written to by others. Directories above it may have the sticky bit, as
-        C(/tmp) has.
+        it belongs to anybody else, or can be written to by others, be it by an entry of a POSIX access control list.
+        NFSv4 lists are not seen. Directories above it may have the sticky bit, as C(/tmp) has.
       - It is needed for a share on which root is another user (C(root_squash) of NFS), and for a directory that
         belongs to a backup user on purpose. That user can then do all that root can.
     type: str

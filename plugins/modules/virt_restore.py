@@ -85,6 +85,10 @@ options:
     description:
       - Restore only this disk, by its target (V(vda)) or its name, into a volume of O(pool). No machine is created or
         changed; the volume can be attached to any. Not with O(name), O(replace), O(started) or O(trust_definition).
+      - Until it is whole, the volume has a mark, and M(brine.virt.virt_init) does not attach it. What a killed run has
+        left is removed when the same task is run again, unless a machine has it or may have it. Where no mark can be
+        (logical volumes, Ceph without its Python bindings, raw files without extended attributes), that task is refused
+        instead.
     type: str
   volume:
     description:

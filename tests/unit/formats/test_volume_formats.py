@@ -27,7 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance
     read_provenance,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import add_qcow2_mark, read_qcow2_mark
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload, read_upload
+from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload, read_mark, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     CreationNote,
     VolumeNote,
@@ -85,6 +85,14 @@ def test_mark_in_a_qcow2_header(fixtures: Path) -> None:
     head = dump(fixtures / "formats/volume/1-qcow2-header.hex")
     assert read_qcow2_mark(head) == MARK
     assert add_qcow2_mark(head, MARK) == head
+
+
+def test_mark_of_a_volume_that_is_not_whole(fixtures: Path) -> None:
+    mark = (fixtures / "formats/volume/2-unfinished.txt").read_text(encoding="ascii").rstrip("\n")
+    assert read_mark(mark) == UPLOADS["2-machine"]
+    assert UPLOADS["2-machine"].to_mark() == mark
+    assert read_mark(mark.replace("}", ', "n": [1]}')) == UPLOADS["2-machine"]
+    assert read_mark(MARK) is None
 
 
 def test_a_qcow2_volume_is_proven_by_its_header(fixtures: Path, files: Pool, tmp_path: Path) -> None:

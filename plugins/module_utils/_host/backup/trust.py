@@ -16,6 +16,7 @@ import pwd
 import stat
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.posix_acl import Acl, read_acl
 
 # As many as Linux follows (path_resolution(7)).
 _MOST_LINKS = 40
@@ -38,6 +39,8 @@ def require_trusted(path: str, owner: int | None = None) -> None:
     """Check every directory and link on the way to a path, and what is there. owner: who may own them besides root.
 
     A directory with the sticky bit, such as ``/tmp``, is passed: nobody removes or renames what is another user's.
+    Whom an entry of an access control list lets write counts like a user or group that the mode lets. Lists of NFSv4
+    are not seen.
     Raises HostError; OSError for what is not there.
     """
     at, links, parts = "/", 0, _parts(path)
@@ -81,13 +84,36 @@ def _require(path: str, found: os.stat_result, owner: int | None, *, sticky: boo
         )
     if stat.S_ISLNK(found.st_mode) or (sticky and found.st_mode & stat.S_ISVTX):
         return
-    who = "everybody" if found.st_mode & _OTHERS else f"group {_group(found.st_gid)}"
-    if found.st_mode & _OTHERS or (found.st_mode & _GROUP and found.st_gid != 0):
+    if found.st_mode & _OTHERS:
+        raise _writable(path, "everybody", f"chmod go-w {path}")
+    # With an access control list, these bits are its mask: without them, no entry lets anybody write.
+    if found.st_mode & _GROUP:
+        _require_no_other(path, found, owner)
+
+
+def _require_no_other(path: str, found: os.stat_result, owner: int | None) -> None:
+    """The same for the groups, and the users whom an access control list names. Raises HostError, OSError."""
+    try:
+        acl = read_acl(path) or Acl((), (), owning_group=True)
+    except ValueError as exc:
         raise HostError(
-            f"{path} can be written to by {who}, who could have files of this hypervisor read and overwritten through "
-            "it",
-            hint=f"chmod go-w {path}",
-        )
+            f"{path} has an access control list that cannot be understood: {exc}", hint=f"setfacl --remove-all {path}"
+        ) from exc
+    entries = [f"user:{_user(number)}" for number in acl.users if number not in (0, os.geteuid(), owner)]
+    entries += [f"group:{_group(number)}" for number in acl.groups if number != 0]
+    if entries:
+        entry = entries[0]
+        who = f"{entry.replace(':', ' ', 1)}, by the entry {entry} of its access control list"
+        raise _writable(path, who, f"setfacl --remove {entry} {path}")
+    if acl.owning_group and found.st_gid != 0:
+        raise _writable(path, f"group {_group(found.st_gid)}", f"chmod go-w {path}")
+
+
+def _writable(path: str, who: str, hint: str) -> HostError:
+    return HostError(
+        f"{path} can be written to by {who}, who could have files of this hypervisor read and overwritten through it",
+        hint=hint,
+    )
 
 
 def _user(number: int) -> str:

@@ -8,6 +8,8 @@ somebody copies another image over it, a raw file of this machine an extended at
 an entry in its metadata there, which every hypervisor sees. A run that is killed between the two leaves a volume that
 holds nothing: a file is known by its size, its format and what it is laid on, and nobody loses anything with it. A
 volume of a cluster is not proven then, nor is one where no mark can be (block devices).
+
+A volume that no machine's notes tell of has a mark that says so until QEMU has filled it (upload_mark.py).
 """
 
 from __future__ import annotations
@@ -29,13 +31,14 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import has_bindings, open_cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import mark_qcow2, read_start
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, format_by_name
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, read_header
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
     HEAD_BYTES,
     add_qcow2_mark,
     read_qcow2_mark,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload, read_mark
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
@@ -120,6 +123,60 @@ def _ask_cluster(pool: Pool, volume: str, mark: str) -> bool:
             return True
         except KeyError:
             return False
+
+
+def mark_of(pool: Pool, volume: str) -> str | None:
+    """The mark of a volume; None for one without, for one that is not there, and where none can be or be read.
+
+    The header of a file counts only if its name says that it is qcow2: that of a raw one is its guest's.
+    """
+    if not has_marks(pool):
+        return None
+    if pool.clones_images:
+        return _mark_in_cluster(pool, volume)
+    in_header = format_by_name(volume) == QCOW2
+    if pool.local:
+        with contextlib.suppress(PermissionError):
+            return _mark_of_file(pool.volume_path(volume), in_header=in_header)
+    if in_header:
+        with contextlib.suppress(UnsupportedError, NotFoundError), translate_errors(f"cannot inspect volume {volume}"):
+            handle = pool.handle.storageVolLookupByName(volume)
+            return read_qcow2_mark(read_start(handle, pool.handle.connect(), HEAD_BYTES))
+    return None
+
+
+def unfinished_of(pool: Pool, volume: str) -> Upload | None:
+    """Who fills, or has begun to fill, a volume whose mark says that it is not whole; None for any other."""
+    return read_mark(mark_of(pool, volume))
+
+
+def _mark_in_cluster(pool: Pool, volume: str) -> str | None:
+    with open_cluster(pool) as cluster:
+        try:
+            with cluster.open(volume, read_only=True) as image:
+                return str(image.metadata_get(_METADATA))
+        except (cluster.rbd.ImageNotFound, KeyError):
+            return None
+
+
+def _mark_of_file(path: str, *, in_header: bool) -> str | None:
+    """Raises PermissionError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError:
+        raise
+    except OSError:
+        return None
+    try:
+        if in_header:
+            mark = read_qcow2_mark(os.pread(descriptor, HEAD_BYTES, 0))
+            if mark is not None:
+                return mark
+        return os.getxattr(descriptor, _ATTRIBUTE).decode(errors="replace")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def require_proven(pool: Pool, note: VolumeNote) -> None:

@@ -15,6 +15,7 @@ import posixpath
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import unfinished_of
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW, format_by_name
@@ -64,15 +65,17 @@ def outside_volume(pool: Pool, name: str, requested: str | None, hypervisor: Hyp
 
 
 def _require_filled(pool: Pool, volume: Volume, where: str) -> None:
-    """Raise ConflictError for a volume that virt_volume has begun to fill: its content would go on coming."""
+    """Raise ConflictError for a volume that virt_volume or virt_restore has begun to fill: its content would go on
+    coming, or never does."""
     read = read_volume(pool, volume) if volume.looks_like == RAW else None
     upload = read_upload(read(0, MARK_BYTES)) if read is not None else None
+    upload = upload or unfinished_of(pool, volume.name)
     if upload is not None:
         raise ConflictError(
             f"volume {volume.name} of pool {pool.name} is not whole: process {upload.pid} of host {upload.host} sends "
             "its content, or was interrupted",
             where=where,
-            hint="Wait for it to end, or run the task with virt_volume again",
+            hint="Wait for it to end, or run the task with virt_volume or virt_restore again",
         )
 
 

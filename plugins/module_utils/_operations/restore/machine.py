@@ -174,7 +174,9 @@ class _Restore:
         """What was done, in words."""
         plan = self._plan
         if plan.restored is None:
-            steps = [self._filler.step(one, VolumeOwner(self._hypervisor, "", new=False)) for one in plan.volumes]
+            left = [one.leftover.clear_step(self._hypervisor) for one in plan.volumes if one.leftover is not None]
+            steps = [_locked(step, self._options) for step in left]
+            steps += [self._filler.step(one, VolumeOwner(self._hypervisor, "", new=False)) for one in plan.volumes]
         elif plan.existing is None:
             steps = self._new()
         else:

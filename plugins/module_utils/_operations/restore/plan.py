@@ -317,7 +317,8 @@ def words_of(plan: RestorePlan, options: RestoreOptions) -> list[str]:
     """What is to be done, in words."""
     steps = [f"restore disk {one.entry.target} to volume {one.volume} of pool {one.pool.name}" for one in plan.volumes]
     if plan.restored is None:
-        return steps
+        left = [one.leftover for one in plan.volumes if one.leftover is not None]
+        return [*(f"delete the unfinished volume {one.note.name} of pool {one.pool.name}" for one in left), *steps]
     first = f"{'replace' if plan.existing else 'define'} machine {options.name} from backup {plan.manifest.id}"
     cleared = [f"remove what an interrupted run left of {options.name}"] if plan.unfinished else []
     return [*cleared, first, *steps, *([f"start machine {options.name}"] if options.started else [])]

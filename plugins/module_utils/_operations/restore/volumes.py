@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import typing as t
@@ -20,13 +21,21 @@ from ansible_collections.brine.virt.plugins.module_utils._base.files import allo
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import check_header
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import qemu_name
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import (
+    has_marks,
+    mark_volume,
+    unfinished_of,
+)
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload, sending
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import create_empty, space_request
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import SEED, DiskEntry, Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import NewDisk
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
+from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK
@@ -37,17 +46,27 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_v
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.leftover import (
+    Leftover,
+    find_leftover,
+    host_name,
+)
 
 
 @dataclass(frozen=True)
 class RestoredVolume:
-    """A disk of the backup, and the volume that it becomes."""
+    """A disk of the backup, and the volume that it becomes.
+
+    upload: what marks it as unfinished, where no machine's notes do. leftover: what a killed run has left of it.
+    """
 
     entry: DiskEntry
     pool: Pool
     volume: str
     format: str
     mark: str
+    upload: Upload | None = None
+    leftover: Leftover | None = None
 
     @property
     def note(self) -> VolumeNote:
@@ -72,7 +91,8 @@ def plan_volume(
     going: t.Container[tuple[str, str]] = (),
 ) -> RestoredVolume:
     """The volume of one disk. pool: None for the one that it was in. name: of the volume, without its ending.
-    going: pools and names of volumes that are removed before it is made.
+    machine: whose it is to be; empty for a disk beside its machine, of which nobody has notes. going: pools and names
+    of volumes that are removed before it is made.
 
     Raises VirtError when it cannot be made.
     """
@@ -92,16 +112,26 @@ def plan_volume(
     volume = name if name.endswith(ending) else f"{name}{ending}"
     has_path = found.source_type != NETWORK
     there = volume in hypervisor.volumes(found) or (has_path and os.path.lexists(f"{found.path}/{volume}"))
+    leftover = None
     if there and (found.name, volume) not in going:
-        raise ConflictError(
-            f"pool {found.name!r} has a volume {volume!r} already",
-            where=where or None,
-            hint=f"If nobody needs it: virsh vol-delete {volume} --pool {found.name}",
-        )
+        if not machine:
+            leftover = find_leftover(found, volume, entry.size_bytes, image_format, hypervisor, where or None)
+        if leftover is None:
+            unsure = (
+                "" if machine or has_marks(found) else "An interrupted restore may have left it without all of it. "
+            )
+            raise ConflictError(
+                f"pool {found.name!r} has a volume {volume!r} already",
+                where=where or None,
+                hint=f"{unsure}If nobody needs it: virsh vol-delete {volume} --pool {found.name}",
+            )
     other = hypervisor.reserve_volume(found, volume, machine)
     if other is not None:
         raise ConflictError(f"the name of volume {volume!r} in pool {found.name!r} is reserved for machine {other}")
-    return RestoredVolume(entry, found, volume, image_format, mark_for(found, volume, ()))
+    if machine or not has_marks(found):
+        return RestoredVolume(entry, found, volume, image_format, mark_for(found, volume, ()))
+    upload = new_upload(host_name(hypervisor))
+    return RestoredVolume(entry, found, volume, image_format, upload.to_mark(), upload, leftover)
 
 
 def require_room(volumes: t.Sequence[RestoredVolume], backups: Backups, chain: t.Sequence[Manifest]) -> None:
@@ -116,7 +146,9 @@ def require_room(volumes: t.Sequence[RestoredVolume], backups: Backups, chain: t
 def copied_bytes(one: RestoredVolume, backups: Backups, chain: t.Sequence[Manifest]) -> int:
     """As much as a volume takes at most where it takes what is written to it."""
     copied = sum(_held_bytes(backups, manifest, one.entry.target) for manifest in chain)
-    return min(copied, one.entry.size_bytes)
+    # What goes first makes room.
+    freed = 0 if one.leftover is None else allocated_bytes(one.pool.volume_path(one.volume))
+    return max(0, min(copied, one.entry.size_bytes) - freed)
 
 
 def _held_bytes(backups: Backups, manifest: Manifest, target: str) -> int:
@@ -148,7 +180,12 @@ class VolumeFiller:
     def step(self, one: RestoredVolume, owner: VolumeOwner) -> Step:
         """The step that makes a volume, and compares it with the backup; undoing it deletes the volume."""
         what = f"restore disk {one.entry.target} to volume {one.volume} of pool {one.pool.name}"
-        step = volume_step(what, lambda: self._fill(one), one.pool, one.note, owner)
+
+        def make() -> None:
+            with contextlib.nullcontext() if one.upload is None else sending(one.upload):
+                self._fill(one)
+
+        step = volume_step(what, make, one.pool, one.note, owner)
 
         def undo() -> None:
             with self._lock():
@@ -191,6 +228,10 @@ class VolumeFiller:
         self._meter.at(f"comparing disk {one.entry.target}", 0, None)
         if not images.same_content(backup, target, one.format, self._stop):
             raise HostError(f"volume {one.volume} of pool {one.pool.name} differs from backup {backup}")
+        _put_on_disk(one)
+        if one.upload is not None:
+            _mark_as_whole(one, one.upload)
+            _put_on_disk(one)
 
     def _check_headers(self, one: RestoredVolume) -> None:
         for manifest in self._chain:
@@ -200,3 +241,27 @@ class VolumeFiller:
             check_header(self._backups.path_of(manifest.id), entry)
             if entry.backing is None:
                 return
+
+
+def _put_on_disk(one: RestoredVolume) -> None:
+    """Have all of a file or device survive a power cut: qemu-img leaves it to the kernel. Raises HostError."""
+    if one.pool.source_type == NETWORK:
+        return
+    path = one.pool.volume_path(one.volume)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as exc:
+        raise HostError(f"cannot write {path}: {exc.strerror}") from exc
+
+
+def _mark_as_whole(one: RestoredVolume, upload: Upload) -> None:
+    """Another mark instead of the one that says that it is not. Raises HostError."""
+    with translate_errors(f"cannot look up volume {one.volume} of pool {one.pool.name}"):
+        handle = one.pool.handle.storageVolLookupByName(one.volume)
+    mark_volume(one.pool, handle, one.format, upload.token)
+    if unfinished_of(one.pool, one.volume) is not None:
+        raise HostError(f"volume {one.volume} of pool {one.pool.name} is whole, but cannot be marked as whole")

@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.images.source_file import HeldFile, SourceFile
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven, unfinished_of
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.compare import holds
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.fill import (
     require_no_sender,
@@ -99,7 +99,8 @@ def _unfinished(
             now = upload_of(pool, spec.name)
             return now is not None and now.token == upload.token
 
-        return clear_step(pool, spec.name, task, is_upload)
+        # A mark beside the content stays there when somebody takes the volume into use.
+        return clear_step(pool, spec.name, task, is_upload, fresh=unfinished_of(pool, spec.name) is None)
     if source is None or found.looks_like != RAW:
         return None
     # Killed before it could be marked. A file that has never been written to is nobody's loss.

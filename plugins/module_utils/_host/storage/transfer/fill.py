@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage import vo
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand, unfinished_of
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import send_file, send_mark
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import (
     Sender,
@@ -131,13 +131,14 @@ def _on_disk(pool: Pool, name: str) -> t.Iterator[None]:
 def upload_of(pool: Pool, name: str) -> Upload | None:
     """The transfer that a volume belongs to which is not whole; None for any other, and where it cannot be read."""
     found = find_volume(pool, name, image_format=RAW)
-    if found is None or found.looks_like != RAW:
+    if found is None:
         return None
-    try:
-        read = read_volume(pool, found)
-        return None if read is None else read_upload(read(0, MARK_BYTES))
-    except NotFoundError:
-        return None
+    upload = None
+    if found.looks_like == RAW:
+        with contextlib.suppress(NotFoundError):
+            read = read_volume(pool, found)
+            upload = None if read is None else read_upload(read(0, MARK_BYTES))
+    return upload or unfinished_of(pool, name)
 
 
 def require_no_sender(pool: Pool, name: str, upload: Upload, host: str, where: str | None = None) -> None:

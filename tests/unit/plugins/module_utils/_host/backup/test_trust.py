@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,62 @@ def test_a_group_that_can_write(tmp_path: Path, mode: int) -> None:
     (tmp_path / "shared").chmod(mode)
     with pytest.raises(HostError, match=r"shared can be written to by group \w+, who could"):
         require_trusted(str(tmp_path / "shared"), NOBODY)
+
+
+def give(path: Path, *entries: tuple[int, int, int], mask: int = 7) -> None:
+    """An access control list like that of setfacl. entries: tag (2 a user, 4 the owning group, 8 a group), rwx, id."""
+    whole = [(1, 7, 0xFFFFFFFF), *entries, (16, mask, 0xFFFFFFFF), (32, 5, 0xFFFFFFFF)]
+    if not any(tag == 4 for tag, _permissions, _number in whole):
+        whole = sorted([*whole, (4, 5, 0xFFFFFFFF)])
+    content = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in whole)
+    os.setxattr(path, "system.posix_acl_access", content)
+
+
+@as_root
+def test_an_entry_of_an_access_control_list_that_lets_somebody_write(tmp_path: Path) -> None:
+    """The mode shows only the list's mask, as if it were what the group may."""
+    shared = tmp_path / "shared"
+    (shared / "backup").mkdir(parents=True)
+    give(shared, (2, 7, NOBODY))
+    assert shared.stat().st_mode & 0o777 == 0o775
+    with pytest.raises(HostError) as caught:
+        require_trusted(str(shared / "backup"))
+    assert str(caught.value) == (
+        f"{shared} can be written to by user nobody, by the entry user:nobody of its access control list, who could "
+        f"have files of this hypervisor read and overwritten through it. setfacl --remove user:nobody {shared}"
+    )
+    # Who may do all that root may.
+    require_trusted(str(shared / "backup"), NOBODY)
+    give(shared, (8, 7, 8))
+    with pytest.raises(HostError, match=r"by group mail, by the entry group:mail .* setfacl --remove group:mail /"):
+        require_trusted(str(shared), NOBODY)
+    give(shared, (4, 7, 0xFFFFFFFF), (8, 7, 0))
+    require_trusted(str(shared))
+    os.chown(shared, 0, 8)
+    with pytest.raises(HostError, match=r"by group mail, who could .* chmod go-w"):
+        require_trusted(str(shared))
+
+
+@as_root
+def test_an_entry_that_lets_nobody_write(tmp_path: Path) -> None:
+    give(tmp_path, (2, 5, NOBODY))
+    require_trusted(str(tmp_path))
+    give(tmp_path, (2, 7, NOBODY), mask=5)
+    require_trusted(str(tmp_path))
+    # The mask has it for the user who may; the owning group has it not.
+    os.chown(tmp_path, 0, 8)
+    give(tmp_path, (2, 7, NOBODY))
+    require_trusted(str(tmp_path), NOBODY)
+
+
+@as_root
+def test_the_files_of_a_backup_have_no_such_entry_either(tmp_path: Path) -> None:
+    add_chain(tmp_path)
+    give(tmp_path / "web1" / FIRST / "vda.qcow2", (2, 6, NOBODY))
+    assert "vda.qcow2 can be written to by user nobody" in str(list_backups(str(tmp_path), "web1").broken[FIRST])
+    give(tmp_path / "web1", (2, 7, NOBODY))
+    with pytest.raises(HostError, match="web1 can be written to by user nobody"):
+        list_backups(str(tmp_path), "web1")
 
 
 @as_root

@@ -19,9 +19,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Vir
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven, mark_of, unfinished_of
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import copy as volume_copy
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import create_copy
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import create_empty, create_filled
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
     HEAD_BYTES,
@@ -122,6 +123,26 @@ def test_a_mark_in_the_header(files: Pool, tmp_path: Path) -> None:
     qemu_img(tmp_path, "snapshot", "-c", "first", "disk")
     assert is_proven(files, note())
     assert not is_proven(files, note(image_format="raw"))
+
+
+def test_the_mark_of_a_volume_that_is_not_whole(files: Pool, tmp_path: Path) -> None:
+    """A guest can write a header into its raw disk: there only the attribute counts."""
+    upload = new_upload("hv1")
+    qemu_img(tmp_path, "create", "-f", "qcow2", "disk.qcow2", "1M")
+    assert mark_of(files, "disk.qcow2") is None
+    with (tmp_path / "disk.qcow2").open("r+b") as file:
+        head = add_qcow2_mark(file.read(HEAD_BYTES), upload.to_mark())
+        assert head is not None
+        file.seek(0)
+        file.write(head)
+    assert unfinished_of(files, "disk.qcow2") == upload
+    (tmp_path / "disk.raw").write_bytes((tmp_path / "disk.qcow2").read_bytes())
+    assert mark_of(files, "disk.raw") is None
+    os.setxattr(tmp_path / "disk.raw", ATTRIBUTE, upload.to_mark().encode())
+    assert unfinished_of(files, "disk.raw") == upload
+    os.setxattr(tmp_path / "disk.raw", ATTRIBUTE, MARK.encode())
+    assert (mark_of(files, "disk.raw"), unfinished_of(files, "disk.raw")) == (MARK, None)
+    assert mark_of(files, "nothing.raw") is None
 
 
 def test_snapshots_are_something(files: Pool, tmp_path: Path) -> None:

@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import disk_format
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload, read_upload
+from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import (
+    MARK_BYTES,
+    Upload,
+    read_mark,
+    read_upload,
+)
 
 UPLOAD = Upload("f" * 32, "hv1.example.org", "0e1d2c3b-0000-0000-0000-000000000000", 4711, 123456789, "a" * 32)
 
@@ -19,6 +24,12 @@ UPLOAD = Upload("f" * 32, "hv1.example.org", "0e1d2c3b-0000-0000-0000-0000000000
 def test_it_is_read_as_it_was_written() -> None:
     assert read_upload(UPLOAD.to_bytes()) == UPLOAD
     assert read_upload(UPLOAD.to_bytes() + b"more of the volume") == UPLOAD
+
+
+def test_the_same_as_a_building_mark() -> None:
+    assert read_mark(UPLOAD.to_mark()) == UPLOAD
+    for mark in (None, "", "f" * 32, "unfinished", "unfinished {}", "unfinished []", UPLOAD.to_mark()[:-1]):
+        assert read_mark(mark) is None
 
 
 def test_a_mark_of_an_earlier_version_says_no_machine() -> None:

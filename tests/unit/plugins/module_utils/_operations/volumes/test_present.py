@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Vir
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools, usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import present
@@ -269,6 +270,31 @@ def test_what_a_killed_run_has_left_is_cleared_and_made_again(host: VolumeHost, 
     result = host.one(name="a", **given)
     assert result["actions"][0] == "delete the unfinished volume a of pool default"
     assert (host.pool / "a").read_bytes() == (CONTENT if "src" in given else bytes(3 * MIB))
+
+
+def half_restored(host: VolumeHost) -> None:
+    """What a killed restore of a disk has left."""
+    host.run(name="a.qcow2", size="8MiB")
+    upload = new_upload(host.purge.conn.getHostname())
+    with (host.pool / "a.qcow2").open("r+b") as file:
+        head = add_qcow2_mark(file.read(HEAD_BYTES), upload.to_mark())
+        assert head is not None
+        file.seek(0)
+        file.write(head)
+
+
+def test_what_a_killed_restore_has_left_is_cleared_unless_it_may_be_in_use(
+    host: VolumeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half_restored(host)
+    with monkeypatch.context() as patch:
+        patch.setattr(usage, "seen_elsewhere", lambda pool: f"pool {pool.name} is shared")
+        answer = host.run(name="a.qcow2", size="8MiB")
+        assert "cannot be determined whether something uses it: pool default is shared" in answer["msg"]
+        assert (host.pool / "a.qcow2").exists()
+    result = host.one(name="a.qcow2", size="8MiB")
+    assert result["actions"][0] == "delete the unfinished volume a.qcow2 of pool default"
+    assert host.one(name="a.qcow2", size="8MiB")["changed"] is False
 
 
 def test_what_has_become_whole_meanwhile_stays(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> None:
