@@ -6,13 +6,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from functools import partial
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.agent import agent_limit
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    is_local,
+    libvirt,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.info.job_progress import look_at_memory
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
     CEPH,
@@ -22,8 +28,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.record import ClusterRecord, record_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
     cluster_volumes,
@@ -37,15 +45,15 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.he
     FREEZE_SECONDS,
     held_still,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import Method
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, NO, Method, choose
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
 
 
 def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Method, description: str) -> Step:
     """The step that takes a snapshot; libvirt does all of it or nothing.
 
-    Raises ConflictError when a file is there that it would have to create, and VirtError where a cluster that has its
-    disks cannot do it.
+    Raises ConflictError when a file is there that it would have to create, HostError when its memory may not fit, and
+    VirtError where a cluster that has its disks cannot do it.
     """
     if method.kind == CEPH:
         _require_takeable(conn, machine, name)
@@ -54,12 +62,64 @@ def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Met
             lambda: _take_in_cluster(conn, machine, name, method, description),
         )
     require_free_places(conn, [*method.files.values(), *filter(None, [method.memory_file])])
+    _require_room(conn, machine, name, method)
     return Step(
         f"take snapshot {name} of {machine.name} ({words_of(method)})",
         lambda: _take(machine, name, method, description),
         # Of an internal one, libvirt answers no questions until it is taken (qemuSnapshotCreateXML).
         look=partial(look_at_memory, machine.power.handle) if method.kind == EXTERNAL and method.memory else None,
     )
+
+
+def _require_room(conn: VirConnect, machine: SnapshotView, name: str, method: Method) -> None:
+    """Raise HostError when the memory may not fit where it is written to. QEMU fills a file system before it gives up,
+    and pauses each machine that then writes there.
+
+    A block device has a size of its own, and nobody knows what is free in it.
+    """
+    path = method.memory_file or _file_of_first(machine, method)
+    with translate_errors("cannot ask libvirt for its URI"):
+        local = is_local(conn.getURI())
+    if not method.memory or not path or not local:
+        return
+    # Of a disk that is a link, what it leads to is written.
+    folder = os.path.dirname(os.path.realpath(path))
+    needed_bytes, free_bytes = _most_memory_bytes(machine), free_in(folder)
+    if needed_bytes > free_bytes:
+        needed, free = format_size(needed_bytes), format_size(free_bytes)
+        raise HostError(
+            f"its memory may need up to {needed} in {folder}, where {free} are free",
+            hint=f"Free some space there, or {_without_memory(machine, name)}",
+        )
+
+
+def _file_of_first(machine: SnapshotView, method: Method) -> str | None:
+    """The file that an internal snapshot has the memory in: that of the first disk of which one is taken."""
+    kept, _left_out = written_disks(machine.xml)
+    disk = kept[method.disks[0]]
+    return attribute(disk, "source", "file") if disk.get("type") == "file" else None
+
+
+def _most_memory_bytes(machine: SnapshotView) -> int:
+    """What the memory takes in a file at most: pages that nobody has ever written to are not in it, and QEMU's process
+    does not hold them. Of huge pages the kernel does not count that, nor what is swapped out, which counts as nothing.
+    """
+    handle = machine.power.handle
+    with translate_errors(f"cannot inspect machine {machine.name}"):
+        most_kib = int(handle.maxMemory())
+    held_kib = None
+    if machine.xml.find("memoryBacking/hugepages") is None:
+        with contextlib.suppress(libvirt.libvirtError):
+            held_kib = handle.memoryStats().get("rss")
+    return min(most_kib, held_kib or most_kib) * 1024
+
+
+def _without_memory(machine: SnapshotView, name: str) -> str:
+    """How one without memory is taken that can be reverted, in words."""
+    with contextlib.suppress(VirtError):
+        choose(machine, name, NO, AUTO)
+        return "set memory: false"
+    return "shut the machine down first"
 
 
 def words_of(method: Method) -> str:
