@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from dataclasses import dataclass
 from functools import partial
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
@@ -49,11 +50,40 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.me
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
 
 
+@dataclass(frozen=True)
+class MemoryPlace:
+    """Where the memory of a snapshot is written to: a folder, and the number of its file system.
+
+    needed_bytes: what it takes at most; free_bytes: what is free there. instead: what else can be done, in words.
+    """
+
+    folder: str
+    device: int
+    needed_bytes: int
+    free_bytes: int
+    instead: str
+
+    def require_room(self, others_bytes: int = 0) -> None:
+        """Raise HostError when it may not fit. QEMU fills a file system before it gives up, and then pauses each
+        machine that writes there.
+
+        others_bytes: what other machines' memory may take there before it.
+        """
+        if self.needed_bytes + others_bytes <= self.free_bytes:
+            return
+        needed, free = format_size(self.needed_bytes), format_size(self.free_bytes)
+        others = f", and those before it up to {format_size(others_bytes)}" if others_bytes else ""
+        raise HostError(
+            f"its memory may need up to {needed} in {self.folder}, where {free} are free{others}",
+            hint=f"Free some space there, or {self.instead}",
+        )
+
+
 def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Method, description: str) -> Step:
     """The step that takes a snapshot; libvirt does all of it or nothing.
 
-    Raises ConflictError when a file is there that it would have to create, HostError when its memory may not fit, and
-    VirtError where a cluster that has its disks cannot do it.
+    Raises ConflictError when a file is there that it would have to create, and VirtError where a cluster that has its
+    disks cannot do it.
     """
     if method.kind == CEPH:
         _require_takeable(conn, machine, name)
@@ -62,7 +92,6 @@ def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Met
             lambda: _take_in_cluster(conn, machine, name, method, description),
         )
     require_free_places(conn, [*method.files.values(), *filter(None, [method.memory_file])])
-    _require_room(conn, machine, name, method)
     return Step(
         f"take snapshot {name} of {machine.name} ({words_of(method)})",
         lambda: _take(machine, name, method, description),
@@ -71,26 +100,23 @@ def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Met
     )
 
 
-def _require_room(conn: VirConnect, machine: SnapshotView, name: str, method: Method) -> None:
-    """Raise HostError when the memory may not fit where it is written to. QEMU fills a file system before it gives up,
-    and pauses each machine that then writes there.
+def find_memory_place(conn: VirConnect, machine: SnapshotView, name: str, method: Method) -> MemoryPlace | None:
+    """Where the memory of a new snapshot goes. Raises VirtError.
 
-    A block device has a size of its own, and nobody knows what is free in it.
+    None where there is none, and for what has no file system of this host: a block device has a size of its own, and
+    nobody knows what is free in it.
     """
-    path = method.memory_file or _file_of_first(machine, method)
+    path = method.memory_file or (_file_of_first(machine, method) if method.kind == INTERNAL else None)
     with translate_errors("cannot ask libvirt for its URI"):
         local = is_local(conn.getURI())
     if not method.memory or not path or not local:
-        return
+        return None
     # Of a disk that is a link, what it leads to is written.
     folder = os.path.dirname(os.path.realpath(path))
-    needed_bytes, free_bytes = _most_memory_bytes(machine), free_in(folder)
-    if needed_bytes > free_bytes:
-        needed, free = format_size(needed_bytes), format_size(free_bytes)
-        raise HostError(
-            f"its memory may need up to {needed} in {folder}, where {free} are free",
-            hint=f"Free some space there, or {_without_memory(machine, name)}",
-        )
+    free_bytes = free_in(folder)
+    return MemoryPlace(
+        folder, os.stat(folder).st_dev, _most_memory_bytes(machine), free_bytes, _without_memory(machine, name)
+    )
 
 
 def _file_of_first(machine: SnapshotView, method: Method) -> str | None:

@@ -252,8 +252,10 @@ def test_a_machine_on_a_raw_disk_has_its_reasons(conn: t.Any) -> None:
     assert names(conn, "db1") == ["a"]
 
 
-def define_with_memory(conn: t.Any, path: Path, image_format: str, now: str = "", more: str = "") -> None:
-    """The machine mem1, which runs, with a petabyte of memory and a disk in this file.
+def define_with_memory(
+    conn: t.Any, path: Path, image_format: str, now: str = "", more: str = "", *, name: str = "mem1"
+) -> None:
+    """A machine, which runs, with a petabyte of memory and a disk in this file.
 
     now: what it has of its memory; this driver says of a machine with a balloon that its process holds half of that.
     """
@@ -261,7 +263,7 @@ def define_with_memory(conn: t.Any, path: Path, image_format: str, now: str = ""
     disk = f"<driver name='qemu' type='{image_format}'/><source file='{path}'/><target dev='vda'/>"
     balloon = "<memballoon model='virtio'/>" if now else ""
     conn.defineXML(
-        f"<domain type='test'><name>mem1</name><memory unit='TiB'>1024</memory>{now}{more}<os><type>hvm</type></os>"
+        f"<domain type='test'><name>{name}</name><memory unit='TiB'>1024</memory>{now}{more}<os><type>hvm</type></os>"
         f"<devices><disk type='file'>{disk}</disk>{balloon}</devices></domain>"
     ).create()
 
@@ -304,9 +306,24 @@ def test_memory_in_a_file_of_its_own_needs_room_there(local: t.Any, tmp_path: Pa
     define_with_memory(local, tmp_path / "system.raw", "raw")
     found = dataclasses.replace(view(local, "mem1", "vm"), version=11_003_000)
     words = rf"its memory may need up to 1024.0T in {tmp_path}, .* Free some space there, or set memory: false$"
+    memory = take.find_memory_place(local, found, "a", choose(found, "a", AUTO, AUTO))
+    assert memory is not None
     with pytest.raises(HostError, match=words):
-        take.step_to_take(local, found, "a", choose(found, "a", AUTO, AUTO), "")
-    take.step_to_take(local, found, "a", choose(found, "a", NO, AUTO), "")
+        memory.require_room()
+    assert take.find_memory_place(local, found, "a", choose(found, "a", NO, AUTO)) is None
+
+
+def test_several_machines_share_what_is_free(local: t.Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are taken at the same time, so that each of them alone would find room."""
+    monkeypatch.setattr(take, "free_in", lambda _path: 100 * 1024)
+    for name in ("mem1", "mem2", "mem3", "mem4"):
+        define_with_memory(local, tmp_path / f"{name}.qcow2", "qcow2", LITTLE_NOW, name=name)
+    refused = call(vm=["mem1", "mem2", "mem3", "mem4"], name=["a"])
+    words = (
+        f"mem4: its memory may need up to 32.0K in {tmp_path}, where 100.0K are free, and those before it up to 96.0K"
+    )
+    assert refused["msg"].startswith(words)
+    assert [names(local, name) for name in ("mem1", "mem2", "mem3", "mem4")] == [["a"], ["a"], ["a"], []]
 
 
 def test_a_machine_whose_disks_are_others_is_not_reverted(conn: t.Any) -> None:
