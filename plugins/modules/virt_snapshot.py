@@ -92,6 +92,9 @@ options:
       - Whether the memory of a machine that is running or paused is kept. V(auto) keeps it, unless only a snapshot
         without memory could be reverted; RV(machines[].memory) says whether it was kept.
       - V(true) fails for a machine that is off, and for disks on Ceph.
+      - No snapshot with memory is taken where the file system that it is written to may have too little space. It may
+        need as much as the machine's memory, or what its QEMU process holds of it. It goes into the file of the first
+        disk, or beside that of an external snapshot.
       - V(false) keeps only the disks, in a state as after a power cut or, with O(quiesce), with clean file systems. If
         the machine is not off, such a snapshot is external, or by Ceph. Only with O(state=present).
     type: str

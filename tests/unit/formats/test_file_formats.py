@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance
     read_maintenance,
     write_maintenance,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import SourceFile
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest_text import (
     manifest_to_text,
     read_manifest,
@@ -326,6 +327,15 @@ def test_a_backup_of_the_first_version_is_read(fixtures: Path) -> None:
     text = (fixtures / "formats/backup/1-made-at.json").read_text(encoding="utf-8")
     manifest = read_manifest(text, "20261123T105753Z-incremental")
     assert (manifest.made_at, manifest_to_text(manifest)) == ("20261123T105753Z", text)
+    assert [disk.source_file for disk in manifest.disks] == [None] * 3
+    text = (fixtures / "formats/backup/1-source-file.json").read_text(encoding="utf-8")
+    manifest = read_manifest(text, "20261123T105753Z-incremental")
+    assert [disk.source_file for disk in manifest.disks] == [
+        SourceFile(131077, "5b0e4c1f7d3a4f0e9a2b6c8d1e3f5a7b"),
+        SourceFile(18446744073709551615),
+        None,
+    ]
+    assert manifest_to_text(manifest) == text
 
 
 def test_backups_that_are_or_were_merged_are_read(fixtures: Path) -> None:

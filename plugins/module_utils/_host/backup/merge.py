@@ -37,6 +37,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify imp
     problem_of,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import copy_file
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     MANIFEST,
     DiskEntry,
@@ -72,15 +73,6 @@ def require_free(what: str, path: str, bytes_needed: int, free_bytes: int | None
         free_bytes = free_in(path)
     if bytes_needed > free_bytes:
         raise images.full(what, path, bytes_needed)
-
-
-def free_in(path: str) -> int:
-    """The bytes that are free in a directory. Raises HostError."""
-    try:
-        found = os.statvfs(path)
-    except OSError as exc:
-        raise HostError(f"cannot inspect {path}: {exc.strerror}") from exc
-    return found.f_bavail * found.f_frsize
 
 
 def merge_backup(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The error of a full disk: what is full, how much is free and how much was needed. No libvirt."""
+"""How much of a disk is free, and the error of a full one: what is full, and how much was needed. No libvirt."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ import os
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+
+
+def free_in(directory: str) -> int:
+    """The bytes that are free in a directory now, whatever libvirt knows of it. Raises HostError."""
+    try:
+        found = os.statvfs(directory)
+    except OSError as exc:
+        raise HostError(f"cannot inspect {directory}: {exc.strerror}") from exc
+    return found.f_bavail * found.f_frsize
 
 
 def disk_full(what: str, directory: str, needed_bytes: int | None = None, pool: str | None = None) -> HostError:

@@ -28,6 +28,8 @@ _CHECKPOINT = "brine-backup-"
 
 BACKUP_ID = re.compile(r"^(\d{8}T\d{6}Z)-(full|incremental)\Z", re.ASCII)
 _TIME = "%Y%m%dT%H%M%SZ"
+# Of a volume that was created here; see _model/image/qcow2_mark.py.
+MARK = re.compile(r"^[0-9A-Za-z-]{1,64}\Z", re.ASCII)
 FILE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z", re.ASCII)
 
 
@@ -56,6 +58,17 @@ class MergedForm:
 
 
 @dataclass(frozen=True)
+class SourceFile:
+    """Which file a disk of the machine was. Where one of the two is another, so is the file.
+
+    inode: its number in its file system. mark: ours in its header, empty where it has none.
+    """
+
+    inode: int
+    mark: str = ""
+
+
+@dataclass(frozen=True)
 class DiskEntry:
     """A disk of the machine and its qcow2 file.
 
@@ -63,7 +76,8 @@ class DiskEntry:
     same name is next below it, None for one that stands alone. size_bytes: its size for the guest. format: the one that
     the machine's disk had. pool, volume: where that one was, empty for a disk in no pool. name: ours of the disk, empty
     where it has none. role: ``disk`` or ``seed``. merged: while a merge is under way, what the file is to be: it may be
-    that already, or still be as the rest of the manifest says.
+    that already, or still be as the rest of the manifest says. source_file: what tells the machine's file from others;
+    None for what was no file, and in backups of earlier versions, which did not look.
     """
 
     target: str
@@ -76,6 +90,7 @@ class DiskEntry:
     name: str = ""
     role: str = DISK
     merged: MergedForm | None = None
+    source_file: SourceFile | None = None
 
     @property
     def backings(self) -> list[str | None]:

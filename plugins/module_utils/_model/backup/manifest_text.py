@@ -22,12 +22,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     FULL,
     INCREMENTAL,
     MANIFEST,
+    MARK,
     SEED,
     DiskEntry,
     FileEntry,
     Manifest,
     ManifestError,
     MergedForm,
+    SourceFile,
     is_backup_id,
     is_file_name,
     time_of,
@@ -48,6 +50,8 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _FORMATS = ("qcow2", "raw")
 # Far more than any disk.
 _MOST_SIZE_BYTES = 1 << 60
+# As large as the kernel's numbers of inodes, all of which some file systems use.
+_MOST_INODE = (1 << 64) - 1
 
 
 def manifest_to_text(manifest: Manifest) -> str:
@@ -60,6 +64,8 @@ def manifest_to_text(manifest: Manifest) -> str:
         merged = disk.pop("merged")
         if merged is not None:
             disk["merged"] = {"backing": merged["backing"], **merged["entry"]}
+        if disk["source_file"] is None:
+            del disk["source_file"]
     number = MERGED_FORMAT if manifest.merging or not manifest.id.endswith(manifest.kind) else FIRST_FORMAT
     return json.dumps({"format": number, "machine": machine, **flat}, indent=2, sort_keys=True) + "\n"
 
@@ -133,7 +139,13 @@ class _Reader:
             name=self._text("name", 255),
             role=self._one_of("role", (DISK, SEED)),
             merged=self._below("merged")._merged() if self._values.get("merged") is not None else None,
+            source_file=self._below("source_file")._source_file()
+            if self._values.get("source_file") is not None
+            else None,
         )
+
+    def _source_file(self) -> SourceFile:
+        return SourceFile(self._number("inode", _MOST_INODE), self._like("mark", MARK, optional=True))
 
     def _merged(self) -> MergedForm:
         return MergedForm(self._id("backing", optional=True) or None, self._file_entry())
@@ -206,9 +218,9 @@ class _Reader:
             raise self._wrong(key)
         return value
 
-    def _number(self, key: str) -> int:
+    def _number(self, key: str, most: int = _MOST_SIZE_BYTES) -> int:
         value = self._values.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_SIZE_BYTES:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
             raise self._wrong(key)
         return value
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.images import chain_bytes
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.source_file import source_file
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import require_known_formats
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DISK, SEED
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DISK, SEED, SourceFile
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import NETWORK, DiskSource
@@ -26,7 +27,7 @@ class BackupDisk:
     """A disk that is backed up.
 
     target, format, role, pool, volume, name: as in DiskEntry. path: of its file or device, empty on a network.
-    size_bytes: its size for the guest.
+    size_bytes: its size for the guest. source_file: which file it was when the machine was looked at, None for no file.
     """
 
     target: str
@@ -37,6 +38,7 @@ class BackupDisk:
     pool: str = ""
     volume: str = ""
     name: str = ""
+    source_file: SourceFile | None = None
 
     @property
     def tracked(self) -> bool:
@@ -78,7 +80,17 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
         path = "" if source.type == NETWORK else source.path
         size_bytes = _size_bytes(domain, target)
         found.append(
-            BackupDisk(target, path, driver_format(element), size_bytes, role, pool, volume, names.get(target, ""))
+            BackupDisk(
+                target,
+                path,
+                driver_format(element),
+                size_bytes,
+                role,
+                pool,
+                volume,
+                names.get(target, ""),
+                source_file(path) if path else None,
+            )
         )
     return found, left_out
 

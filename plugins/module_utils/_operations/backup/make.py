@@ -25,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoint
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.job import run_backup
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.quiesce import freeze, thawed
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.source_file import source_file
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import digest_file
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
@@ -152,6 +153,7 @@ class BackupMaker:
                 disk.volume,
                 disk.name,
                 disk.role,
+                source_file=disk.source_file,
             )
             if parent is not None:
                 images.set_backing(self._partial, entry.file, parent)
@@ -190,6 +192,7 @@ class BackupMaker:
 
         def begun() -> None:
             self._quiesced = thawed(frozen, self._options.quiesce, plan.domain.name)
+            self._require_same_files()
             self._states = self._copy_states()
 
         def on_progress(done: int, total: int) -> None:
@@ -205,6 +208,15 @@ class BackupMaker:
         for disk in plan.disks:
             if disk not in plan.by_job:
                 self._copy(disk, 0)
+
+    def _require_same_files(self) -> None:
+        """Raise ConflictError where a disk is another file than when the plan was made, whose bitmap is of no use then.
+        As the job has begun, QEMU has its files open."""
+        for disk in self._plan.by_job:
+            if disk.path and source_file(disk.path) != disk.source_file:
+                raise ConflictError(
+                    f"the file of disk {disk.target} was replaced while the backup began", hint="Run it again"
+                )
 
     def _require_checkpoint_to_be_of_use(self) -> None:
         """Delete the checkpoint where somebody has taken a snapshot since the plan was made. It may be the older of the

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import typing as t
 from dataclasses import dataclass, field
 
@@ -18,11 +17,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import sizes_since, snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.images import full
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import require_free
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import problem_of
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain, list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL, list_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     DISK,
@@ -116,9 +116,8 @@ def require_room(plan: BackupPlan, options: BackupOptions, going_bytes: int = 0)
 
     going_bytes: what is removed before it is made.
     """
-    found = os.statvfs(options.destination)
-    if plan.needed_bytes > found.f_bavail * found.f_frsize + going_bytes:
-        raise full(f"cannot back up machine {plan.domain.name}", options.destination, plan.needed_bytes)
+    free_bytes = free_in(options.destination) + going_bytes
+    require_free(f"cannot back up machine {plan.domain.name}", options.destination, plan.needed_bytes, free_bytes)
 
 
 def _require_settled(domain: Domain) -> None:
@@ -216,6 +215,9 @@ def _why_not_on(
         if (then[target].pool, then[target].volume) != (disk.pool, disk.volume):
             # Such as two disks that have changed places: each has a bitmap of this name, with what changed on it.
             return _why_elsewhere(domain, disk, manifest)
+        if then[target].source_file not in (None, disk.source_file):
+            # Such as two files that mv has swapped while the machine was off: each has a bitmap of this name.
+            return f"the file of disk {target} is another one than when {manifest.id} was made"
         if then[target].size_bytes != disk.size_bytes:
             return f"disk {target} has another size than in {manifest.id}"
         if changed.get(target) is None:

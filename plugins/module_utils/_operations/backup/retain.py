@@ -15,7 +15,6 @@ from ansible_collections.brine.virt.plugins.module_utils._base.files import allo
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import (
-    free_in,
     merge_backup,
     needed_bytes,
     require_free,
@@ -23,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge impo
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import problem_of, verify_chain
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     DISK,
     INCREMENTAL,

@@ -96,10 +96,17 @@ def plan_snapshots(conn: VirConnect, names: Sequence[str], request: SnapshotRequ
     names = list(dict.fromkeys(names))
     _require_all(conn, names)
     results = []
+    # By the number of the file system, what the memory of those before may take there: several are taken at a time.
+    taken_bytes: dict[int, int] = {}
     for name in names:
         result = SnapshotResult(name)
         with own_error(result):
-            result.plan = plan(conn, name, request)
+            found = plan(conn, name, request)
+            if found.memory is not None:
+                others_bytes = taken_bytes.get(found.memory.device, 0)
+                found.memory.require_room(others_bytes)
+                taken_bytes[found.memory.device] = others_bytes + found.memory.needed_bytes
+            result.plan = found
         results.append(result)
     return results
 

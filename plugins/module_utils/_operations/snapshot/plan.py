@@ -45,7 +45,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.re
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.retention import Retention
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import state_after, steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.rolling_back import require_whole
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.take import step_to_take
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.take import (
+    MemoryPlace,
+    find_memory_place,
+    step_to_take,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import (
     SnapshotView,
     is_moving,
@@ -82,6 +86,7 @@ class SnapshotPlan:
     that are deleted. before, after: the names of its snapshots. state: the one that the machine is in afterwards.
     unfinished: the rest can only be planned when this is done. main: the description of the step that takes or reverts;
     deletions: those of the steps that delete, by the name of the snapshot. remarks: what else the user should know.
+    memory: where that of a snapshot that is taken goes.
     """
 
     steps: tuple[Step, ...]
@@ -96,6 +101,7 @@ class SnapshotPlan:
     main: str | None = None
     deletions: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    memory: MemoryPlace | None = None
 
     def as_far_as(self, done: Collection[str]) -> SnapshotPlan:
         """What it has come to where no more than these actions were done."""
@@ -131,7 +137,7 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     remarks: list[str] = []
     left: dict[str, str] = {}
     main: str | None = None
-    method, name, state = None, None, found.power.state
+    method, memory, name, state = None, None, None, found.power.state
     going: list[KnownSnapshot] = []
     if request.state == REVERTED:
         name = request.names[0]
@@ -153,6 +159,9 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
             if there is None:
                 require_settled(found)
                 method = choose(found, name, request.memory, request.quiesce)
+                memory = find_memory_place(conn, found, name, method)
+                if memory is not None:
+                    memory.require_room()
                 steps.append(step_to_take(conn, found, name, method, request.description))
                 main = steps[-1].description
         going = _going(conn, found, request, remarks, taken=method is not None)
@@ -184,6 +193,7 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         main=main,
         deletions={**{one: deletion_words(machine, one) for one in gone}, **left},
         remarks=tuple(remarks),
+        memory=memory,
     )
 
 

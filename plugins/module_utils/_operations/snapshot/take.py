@@ -6,13 +6,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
+from dataclasses import dataclass
 from functools import partial
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.agent import agent_limit
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    VirConnect,
+    is_local,
+    libvirt,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.info.job_progress import look_at_memory
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
     CEPH,
@@ -22,8 +29,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.record import ClusterRecord, record_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
     cluster_volumes,
@@ -37,8 +46,37 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.he
     FREEZE_SECONDS,
     held_still,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import Method
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, NO, Method, choose
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+
+
+@dataclass(frozen=True)
+class MemoryPlace:
+    """Where the memory of a snapshot is written to: a folder, and the number of its file system.
+
+    needed_bytes: what it takes at most; free_bytes: what is free there. instead: what else can be done, in words.
+    """
+
+    folder: str
+    device: int
+    needed_bytes: int
+    free_bytes: int
+    instead: str
+
+    def require_room(self, others_bytes: int = 0) -> None:
+        """Raise HostError when it may not fit. QEMU fills a file system before it gives up, and then pauses each
+        machine that writes there.
+
+        others_bytes: what other machines' memory may take there before it.
+        """
+        if self.needed_bytes + others_bytes <= self.free_bytes:
+            return
+        needed, free = format_size(self.needed_bytes), format_size(self.free_bytes)
+        others = f", and those before it up to {format_size(others_bytes)}" if others_bytes else ""
+        raise HostError(
+            f"its memory may need up to {needed} in {self.folder}, where {free} are free{others}",
+            hint=f"Free some space there, or {self.instead}",
+        )
 
 
 def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Method, description: str) -> Step:
@@ -60,6 +98,54 @@ def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Met
         # Of an internal one, libvirt answers no questions until it is taken (qemuSnapshotCreateXML).
         look=partial(look_at_memory, machine.power.handle) if method.kind == EXTERNAL and method.memory else None,
     )
+
+
+def find_memory_place(conn: VirConnect, machine: SnapshotView, name: str, method: Method) -> MemoryPlace | None:
+    """Where the memory of a new snapshot goes. Raises VirtError.
+
+    None where there is none, and for what has no file system of this host: a block device has a size of its own, and
+    nobody knows what is free in it.
+    """
+    path = method.memory_file or (_file_of_first(machine, method) if method.kind == INTERNAL else None)
+    with translate_errors("cannot ask libvirt for its URI"):
+        local = is_local(conn.getURI())
+    if not method.memory or not path or not local:
+        return None
+    # Of a disk that is a link, what it leads to is written.
+    folder = os.path.dirname(os.path.realpath(path))
+    free_bytes = free_in(folder)
+    return MemoryPlace(
+        folder, os.stat(folder).st_dev, _most_memory_bytes(machine), free_bytes, _without_memory(machine, name)
+    )
+
+
+def _file_of_first(machine: SnapshotView, method: Method) -> str | None:
+    """The file that an internal snapshot has the memory in: that of the first disk of which one is taken."""
+    kept, _left_out = written_disks(machine.xml)
+    disk = kept[method.disks[0]]
+    return attribute(disk, "source", "file") if disk.get("type") == "file" else None
+
+
+def _most_memory_bytes(machine: SnapshotView) -> int:
+    """What the memory takes in a file at most: pages that nobody has ever written to are not in it, and QEMU's process
+    does not hold them. Of huge pages the kernel does not count that, nor what is swapped out, which counts as nothing.
+    """
+    handle = machine.power.handle
+    with translate_errors(f"cannot inspect machine {machine.name}"):
+        most_kib = int(handle.maxMemory())
+    held_kib = None
+    if machine.xml.find("memoryBacking/hugepages") is None:
+        with contextlib.suppress(libvirt.libvirtError):
+            held_kib = handle.memoryStats().get("rss")
+    return min(most_kib, held_kib or most_kib) * 1024
+
+
+def _without_memory(machine: SnapshotView, name: str) -> str:
+    """How one without memory is taken that can be reverted, in words."""
+    with contextlib.suppress(VirtError):
+        choose(machine, name, NO, AUTO)
+        return "set memory: false"
+    return "shut the machine down first"
 
 
 def words_of(method: Method) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import subprocess
 import time
 import typing as t
@@ -32,7 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.meter import How
 from ansible_collections.brine.virt.plugins.module_utils._operations import step_watch
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete, machines, revert, take
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import Method
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, NO, Method, choose
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import view
 from ansible_collections.brine.virt.plugins.modules import virt_snapshot
@@ -249,6 +250,80 @@ def test_a_machine_on_a_raw_disk_has_its_reasons(conn: t.Any) -> None:
         in (answer["msg"])
     )
     assert names(conn, "db1") == ["a"]
+
+
+def define_with_memory(
+    conn: t.Any, path: Path, image_format: str, now: str = "", more: str = "", *, name: str = "mem1"
+) -> None:
+    """A machine, which runs, with a petabyte of memory and a disk in this file.
+
+    now: what it has of its memory; this driver says of a machine with a balloon that its process holds half of that.
+    """
+    path.write_bytes(b"")
+    disk = f"<driver name='qemu' type='{image_format}'/><source file='{path}'/><target dev='vda'/>"
+    balloon = "<memballoon model='virtio'/>" if now else ""
+    conn.defineXML(
+        f"<domain type='test'><name>{name}</name><memory unit='TiB'>1024</memory>{now}{more}<os><type>hvm</type></os>"
+        f"<devices><disk type='file'>{disk}</disk>{balloon}</devices></domain>"
+    ).create()
+
+
+LITTLE_NOW = "<currentMemory unit='KiB'>64</currentMemory>"
+
+
+@pytest.fixture
+def local(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> t.Any:
+    """As on a hypervisor: this driver's files are nobody's otherwise."""
+    monkeypatch.setattr(take, "is_local", lambda _uri: True)
+    return conn
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_memory_that_may_fill_the_pool_is_refused(local: t.Any, tmp_path: Path, check_mode: bool) -> None:
+    """Where it did fill it, the next write of any machine there would pause that machine."""
+    define_with_memory(local, tmp_path / "system.qcow2", "qcow2")
+    refused = call(check_mode, vm=["mem1"], name=["a"])
+    words = rf"mem1: its memory may need up to 1024.0T in {tmp_path}, where [0-9.]+[KMGT] are free. "
+    # libvirt 9.0 could not revert one without memory.
+    assert re.fullmatch(words + "Free some space there, or shut the machine down first", refused["msg"])
+    assert names(local, "mem1") == []
+    local.lookupByName("mem1").destroy()
+    assert call(vm=["mem1"], name=["a"])["machines"][0]["memory"] is False
+
+
+def test_memory_that_was_never_written_to_needs_no_room(local: t.Any, tmp_path: Path) -> None:
+    define_with_memory(local, tmp_path / "system.qcow2", "qcow2", LITTLE_NOW)
+    assert call(vm=["mem1"], name=["a"])["machines"][0]["memory"] is True
+
+
+def test_huge_pages_are_not_counted_in_what_a_process_holds(local: t.Any, tmp_path: Path) -> None:
+    huge = "<memoryBacking><hugepages/></memoryBacking>"
+    define_with_memory(local, tmp_path / "system.qcow2", "qcow2", LITTLE_NOW, huge)
+    assert "its memory may need up to 1024.0T" in call(vm=["mem1"], name=["a"])["msg"]
+
+
+def test_memory_in_a_file_of_its_own_needs_room_there(local: t.Any, tmp_path: Path) -> None:
+    define_with_memory(local, tmp_path / "system.raw", "raw")
+    found = dataclasses.replace(view(local, "mem1", "vm"), version=11_003_000)
+    words = rf"its memory may need up to 1024.0T in {tmp_path}, .* Free some space there, or set memory: false$"
+    memory = take.find_memory_place(local, found, "a", choose(found, "a", AUTO, AUTO))
+    assert memory is not None
+    with pytest.raises(HostError, match=words):
+        memory.require_room()
+    assert take.find_memory_place(local, found, "a", choose(found, "a", NO, AUTO)) is None
+
+
+def test_several_machines_share_what_is_free(local: t.Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are taken at the same time, so that each of them alone would find room."""
+    monkeypatch.setattr(take, "free_in", lambda _path: 100 * 1024)
+    for name in ("mem1", "mem2", "mem3", "mem4"):
+        define_with_memory(local, tmp_path / f"{name}.qcow2", "qcow2", LITTLE_NOW, name=name)
+    refused = call(vm=["mem1", "mem2", "mem3", "mem4"], name=["a"])
+    words = (
+        f"mem4: its memory may need up to 32.0K in {tmp_path}, where 100.0K are free, and those before it up to 96.0K"
+    )
+    assert refused["msg"].startswith(words)
+    assert [names(local, name) for name in ("mem1", "mem2", "mem3", "mem4")] == [["a"], ["a"], ["a"], []]
 
 
 def test_a_machine_whose_disks_are_others_is_not_reverted(conn: t.Any) -> None:

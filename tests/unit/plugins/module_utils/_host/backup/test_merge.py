@@ -26,7 +26,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup import dir
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups, remove
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import (
     end_merge,
-    free_in,
     merge_backup,
     needed_bytes,
     require_free,
@@ -294,7 +293,7 @@ def test_no_room_is_seen_beforehand(chain: Path) -> None:
     with pytest.raises(HostError, match="cannot merge it: .* is full"):
         require_free("cannot merge it", str(chain), whole, whole - 1)
     with pytest.raises(HostError, match="cannot inspect"):
-        free_in(str(chain / "gone"))
+        require_free("x", str(chain / "gone"), 1)
 
 
 def test_what_reads_otherwise_is_not_taken(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,12 +24,14 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify imp
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import (
     preview,
     preview_verify,
     verify_all,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult
 from ansible_collections.brine.virt.plugins.modules.virt_backup import as_diff
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
     FIRST,
@@ -38,6 +40,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
     add_backup,
 )
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
+    SIZE,
     UUID,
     BackupHost,
 )
@@ -139,6 +142,87 @@ def test_the_checkpoint_of_a_damaged_backup_goes(running: BackupHost) -> None:
     second = running.made().made
     assert second is not None
     assert checkpoints(running) == sorted([f"brine-backup-{'f' * 16}-20260101T000000Z", second.checkpoint])
+
+
+def swap_by_name(one: Path, other: Path) -> None:
+    """As with mv: each file gets the other's name."""
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def swap_by_content(one: Path, other: Path) -> None:
+    """As with cp: each file gets what the other held, and keeps its inode."""
+    head, others = one.read_bytes()[:HEAD_BYTES], other.read_bytes()[:HEAD_BYTES]
+    for path, new in ((one, others), (other, head)):
+        with open(path, "r+b") as file:
+            file.write(new)
+
+
+def mark(path: Path, words: str) -> None:
+    """As a volume that is created here has one."""
+    with open(path, "r+b") as file:
+        head = add_qcow2_mark(file.read(HEAD_BYTES), words)
+        assert head is not None
+        file.seek(0)
+        file.write(head)
+
+
+def with_two_disks(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The machine runs with another disk, of the same size, whose file is returned."""
+    data = machine.image.with_name("web1-data.qcow2")
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(data), str(SIZE)], check=True)
+    mark(machine.image, "1" * 32)
+    mark(data, "2" * 32)
+    machine.host.know(data.name)
+    machine.define(machine.disk("vdb", str(data)))
+    machine.start(monkeypatch, written={"vda": 0, "vdb": 0})
+    return data
+
+
+def kind_and_reason(result: BackupResult) -> tuple[str, str]:
+    assert result.made is not None
+    return result.made.kind, result.made.reason
+
+
+@pytest.mark.parametrize("swap", [swap_by_name, swap_by_content])
+def test_nothing_is_built_on_a_backup_of_another_file(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch, swap: t.Callable[[Path, Path], None]
+) -> None:
+    """Two disks whose files were swapped while it was off have bitmaps of one name, each with what changed on the
+    other's."""
+    data = with_two_disks(machine, monkeypatch)
+    assert kind_and_reason(machine.made()) == ("full", "there is no earlier one")
+    before = machine.made()
+    assert kind_and_reason(before) == ("incremental", "")
+    handle = machine.conn.lookupByName("web1")
+    handle.destroy()
+    swap(machine.image, data)
+    handle.create()
+    assert before.made is not None
+    words = f"the file of disk vda is another one than when {before.made.id} was made"
+    (shown,) = preview(machine.conn, ["web1"], machine.options)
+    assert (shown.as_result()["kind"], shown.as_result()["reason"]) == ("full", words)
+    assert kind_and_reason(machine.made()) == ("full", words)
+    assert kind_and_reason(machine.made()) == ("incremental", "")
+
+
+def test_a_file_that_is_replaced_while_a_backup_begins_fails_it(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = with_two_disks(machine, monkeypatch)
+    run = make.run_backup
+
+    def swapped_before(*arguments: t.Any) -> None:
+        swap_by_name(machine.image, data)
+        run(*arguments)
+
+    monkeypatch.setattr(make, "run_backup", swapped_before)
+    (result,) = machine.back_up()
+    assert str(result.error) == "the file of disk vda was replaced while the backup began. Run it again"
+    assert list_backups(str(machine.destination), "web1").by_id == {}
+    assert checkpoints(machine) == []
 
 
 def test_a_snapshot_that_was_taken_since_the_plan(running: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:

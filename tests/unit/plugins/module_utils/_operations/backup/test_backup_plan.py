@@ -75,9 +75,28 @@ def test_why_it_is_full(machine: BackupHost) -> None:
     (disk,) = made.disks
     assert "vda has another size" in choose(machine, replace(made, disks=(replace(disk, size_bytes=1),)))[1]
     assert "vda is on another volume" in choose(machine, replace(made, disks=(replace(disk, volume="b.qcow2"),)))[1]
+    assert disk.source_file is not None
+    moved = replace(disk, source_file=replace(disk.source_file, inode=disk.source_file.inode + 1))
+    words = f"the file of disk vda is another one than when {made.id} was made"
+    assert choose(machine, replace(made, disks=(moved,))) == (None, words)
     other = replace(disk, target="vdb")
     assert "disk vdb was removed" in choose(machine, replace(made, disks=(disk, other)))[1]
     assert "disk vda was added" in choose(machine, replace(made, disks=(other,)))[1]
+
+
+def test_what_earlier_versions_did_not_look_at_keeps_nothing_from_being_incremental(machine: BackupHost) -> None:
+    made = tracked(machine)
+    (disk,) = made.disks
+    earlier = replace(made, disks=(replace(disk, source_file=None),))
+    assert choose(machine, earlier) == (made.id, "")
+
+
+def test_what_the_guest_writes_leaves_its_disk_the_same_file(machine: BackupHost) -> None:
+    made = tracked(machine)
+    machine.write(1 << 20, 7)
+    machine.conn.lookupByName("web1").destroy()
+    machine.conn.lookupByName("web1").create()
+    assert choose(machine, made) == (made.id, "")
 
 
 def test_why_nothing_was_remembered(machine: BackupHost) -> None:
