@@ -96,7 +96,7 @@ def _keep_only(trust: TrustFiles, path: str, text: str, report: RenewalReport) -
 
 def _remove(path: str, report: RenewalReport) -> None:
     if os.path.lexists(path):
-        report.act(f"removed {path}", "", partial(_unlink, path))
+        report.act(path, "", partial(_unlink, path))
 
 
 def _unlink(path: str) -> None:

@@ -3,7 +3,7 @@
 
 A message is a term of the page in literals (``there is no machine ... on``); `...` stands for anything. It is found
 when its words stand in this order in one text of the code: in one string of a Python file, where values count as
-anything, or in the tasks of a role or playbook.
+anything, or in the tasks of a role or playbook, or in the variables of a role.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ TERM = re.compile(r"^``(.+)``\n(?= +\S)", re.MULTILINE)
 GAP = "..."
 # What stands between two parts of a message in the code: a few words and expressions.
 MOST_BETWEEN = 250
+YAML_FILES = ("playbooks/**/*.yml", "roles/*/tasks/*.yml", "roles/*/vars/*.yml")
 DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 
 
@@ -56,7 +57,7 @@ def python_texts(source: str) -> Iterator[str]:
 def texts(root: Path) -> tuple[str, ...]:
     """Return all texts of the collection at `root` that may be said, each with single blanks."""
     found = [text for path in root.glob("plugins/**/*.py") for text in python_texts(path.read_text(encoding="utf-8"))]
-    for path in (*root.glob("playbooks/**/*.yml"), *root.glob("roles/*/tasks/*.yml")):
+    for path in (path for files in YAML_FILES for path in root.glob(files)):
         lines = path.read_text(encoding="utf-8").splitlines()
         found.append("\n".join(line for line in lines if not line.lstrip().startswith("#")))
     return tuple(" ".join(text.split()) for text in found if " " in text)

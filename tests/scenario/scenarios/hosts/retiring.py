@@ -97,7 +97,7 @@ def _ahead(cloud: Cloud) -> None:
     for words in (
         "hv3 would get no new machines",
         "hv1: to refuse the certificates of hv3",
-        "To be removed from hv3: port 16514 is closed",
+        "To be removed from hv3: port 16514 (closed)",
         "the units and the script of the start order",
         "Left on hv3:",
         "Take hv3 out of the inventory (hosts.yml) when this is done.",

@@ -38,6 +38,7 @@ def check(directory: Path, *volumes: dict[str, t.Any]) -> t.Any:
         "ansible_python_interpreter": sys.executable,
         "virt_hypervisor_pools": [HERE, {"name": "extra", "path": str(directory / "extra")}],
         "virt_hypervisor_volumes": volumes,
+        "__virt_hypervisor_volumes_are_right": False,
     }
     (directory / "given.json").write_text(json.dumps(given))
     return run_ansible(directory, "-i", "localhost,", "play.yml", "-e", "@given.json", "--check")

@@ -80,6 +80,25 @@ def test_the_unit_that_shows_that_there_is_something_to_remove_goes_last(tmp_pat
     assert order[-1] == "/etc/systemd/system/brine-virt-start-order.service" and len(order) == 3, order
 
 
+def test_a_port_is_said_so_that_it_fits_under_to_be_removed(tmp_path: Path) -> None:
+    """Whether it is closed already, or only would be in check mode."""
+    found = yaml.safe_load((PLAYBOOKS.parent / "roles/virt_tls/tasks/remove.yml").read_text(encoding="utf-8"))
+    (keep,) = [task for task in found if task["name"] == "Keep what was changed"]
+    say = {"name": "Say", "ansible.builtin.debug": {"msg": "{{ virt_tls_removed | join('; ') }}"}}
+    given = {
+        "virt_tls_enabled": True,
+        "virt_tls_leaving": "localhost",
+        "__virt_tls_disabled": {"changed": False},
+        "__virt_tls_socket": {"stdout": "active"},
+        "__virt_tls_daemon_file": "/etc/libvirt/libvirtd.conf",
+        "__virt_tls_unlisted": {"changed": True},
+        "__virt_tls_removal": {"actions": ["/etc/pki/libvirt/servercert.pem"], "left": []},
+    }
+    done = run(tmp_path, keep, say, **given)
+    lines = "port 16514 (closed); its block in /etc/libvirt/libvirtd.conf; /etc/pki/libvirt/servercert.pem"
+    assert f'"msg": "{lines}"' in done.stdout, done.stdout
+
+
 def test_both_roles_ahead(tmp_path: Path) -> None:
     """On this computer, as one that stays and one that leaves: nothing is changed, and no authority is made."""
     etc = [path for path in (Path("/etc/pki"), Path("/etc/libvirt")) if path.exists()]

@@ -40,6 +40,17 @@ def test_what_nobody_can_read_stays_and_is_named(tmp_path: Path) -> None:
     assert report.done == [] and len([path for path in tmp_path.rglob("*") if path.is_file()]) == 4
 
 
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_it_is_said_by_its_path_before_as_afterwards(tmp_path: Path, check_mode: bool) -> None:
+    """It stands under «To be removed from hv3:»."""
+    found = places(tmp_path)
+    half = tmp_path / "libvirt/servercert.pem.new"
+    half.write_text("", encoding="ascii")
+    report = RenewalReport(check_mode=check_mode)
+    assert (remove_all(found, [], report), report.done) == ([], [str(half)])
+    assert half.exists() is check_mode
+
+
 def test_what_cannot_be_removed_is_one_sentence(tmp_path: Path) -> None:
     found = places(tmp_path)
     (tmp_path / "libvirt/servercert.pem.new").mkdir()
