@@ -296,8 +296,8 @@ names:
   sample: [192.0.2.11, hv1, hv1.example.org]
 actions:
   description:
-    - What was, or would be, done, one sentence each. With O(state=absent), what was, or would be, removed; of a file only
-      its path.
+    - What was, or would be, done, one sentence each. With O(state=absent), what was, or would be, removed; of a file
+      only its path.
   returned: success
   type: list
   elements: str
