@@ -44,6 +44,6 @@ def test_taken_in_check_mode(tmp_path: Path, node_uri: str) -> None:
 
 def test_deleting_one_deletes_no_others(tmp_path: Path, node_uri: str) -> None:
     """The rules of an inventory are for new ones, and for a task that names none."""
-    wrong = {"virt_snapshot_keep": {"first": 1}}
+    wrong: dict[str, t.Any] = {"virt_snapshot_keep": {"first": 1}}
     status, output = run_last_play(tmp_path, "snapshot", node_uri, "vm=web1", "snapshot=a", "state=absent", **wrong)
     assert (status, "nothing to delete" in output) == (0, True), output
