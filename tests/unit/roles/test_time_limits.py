@@ -35,6 +35,7 @@ WORKING = {
     "virt_power",
     "virt_adopt",
     "virt_purge",
+    "virt_snapshot",
     "virt_wait",
     "virt_keys",
     "virt_network",
