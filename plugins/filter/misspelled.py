@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import resource_mistakes
+from ansible_collections.brine.virt.plugins.plugin_utils._resource_refusals import resource_refusals
 
 # Those of the role's argument specification.
 VARIABLES = (
@@ -72,4 +73,8 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """The filters by name."""
-        return {"misspelled": misspelled, "resource_mistakes": resource_mistakes}
+        return {
+            "misspelled": misspelled,
+            "resource_mistakes": resource_mistakes,
+            "resource_refusals": resource_refusals,
+        }

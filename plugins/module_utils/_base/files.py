@@ -112,7 +112,22 @@ def write_whole(path: str, content: bytes, mode: int, owner: tuple[int, int] | N
 
 def sync_folder(path: str | os.PathLike[str]) -> None:
     """Have a name that was given or taken in a folder survive a loss of power; a file's own sync does not see to it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(path, os.O_DIRECTORY)
+
+
+def sync_file(path: str) -> None:
+    """Have all of a file or device survive a loss of power: qemu-img and libvirt leave it to the kernel.
+
+    Raises HostError.
+    """
+    try:
+        _sync(path, os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as exc:
+        raise HostError(f"cannot write {path}: {exc.strerror}") from exc
+
+
+def _sync(path: str | os.PathLike[str], flags: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         os.fsync(descriptor)
     finally:

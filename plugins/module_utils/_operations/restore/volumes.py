@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
+from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes, sync_file
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import check_header
@@ -244,18 +244,8 @@ class VolumeFiller:
 
 
 def _put_on_disk(one: RestoredVolume) -> None:
-    """Have all of a file or device survive a power cut: qemu-img leaves it to the kernel. Raises HostError."""
-    if one.pool.source_type == NETWORK:
-        return
-    path = one.pool.volume_path(one.volume)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as exc:
-        raise HostError(f"cannot write {path}: {exc.strerror}") from exc
+    if one.pool.source_type != NETWORK:
+        sync_file(one.pool.volume_path(one.volume))
 
 
 def _mark_as_whole(one: RestoredVolume, upload: Upload) -> None:

@@ -10,12 +10,12 @@ itself. So it may be done at any time, and twice.
 from __future__ import annotations
 
 import contextlib
-import os
 import typing as t
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.files import sync_file
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
@@ -175,16 +175,8 @@ def _require_named(domain: t.Any, copied: Collection[CopiedVolume]) -> None:
 def flush(copied: Iterable[CopiedVolume]) -> None:
     """Have the new volumes on their disks before the old ones go. Raises HostError."""
     for one in copied:
-        if one.there.type == NETWORK:
-            continue
-        try:
-            descriptor = os.open(one.there.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        except OSError as exc:
-            raise HostError(f"cannot flush {one.there.path} to its disk: {exc.strerror}") from exc
+        if one.there.type != NETWORK:
+            sync_file(one.there.path)
 
 
 def mirrors_of(disk: etree._Element, places: Collection[str]) -> bool:
