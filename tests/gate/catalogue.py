@@ -27,20 +27,24 @@ NO_NEXT = "no Python 3.12 or newer with its headers is on this machine"
 SANITY_ERRORS = re.compile(r"^(ERROR|FATAL): (?!Command )")
 
 
+# Hardly anything in there meets ansible-core. `make test` has it with the oldest one, and with the Python of an old
+# hypervisor.
+WITHOUT_ANSIBLE = "tests/unit/plugins/module_utils"
+
 # What of `make test` is not in `make check`.
 LEFT_OUT = (
     "the guide, built by antsibull-docs and Sphinx",
     "ansible-test sanity",
-    "unit tests with ansible-core 2.21 and with Python 3.9, and anything with ansible-core 2.20",
+    "unit tests with Python 3.9, those of plugins and roles with ansible-core 2.21, and anything with ansible-core 2.20",
     "the scenario in the lab, and molecule",
 )
 
 # What neither has.
 LEFT_TO_FULL = (
-    "unit tests with the mark `slow`, which start whole runs of Ansible",
+    "unit tests with the mark `slow`, most of which start whole runs of Ansible",
     "four in five of the examples of hypothesis",
-    "unit tests with ansible-core 2.20",
-    "pylint as ansible-core 2.19 calls it",
+    "unit tests with ansible-core 2.20, and with 2.21 those of what knows nothing of Ansible",
+    "pylint",
     "the integration targets of ansible-test",
     "the page of the playbook picture in a browser",
     "the collection in an execution environment",
@@ -123,31 +127,28 @@ def guide_check(core: Core, build: Path) -> Check:
     return Check("guide (sphinx)", words, core.copy, clean_environment(core, build))
 
 
-def pytest_units(core: Core, build: Path, *, quick: bool) -> Check:
+def pytest_units(core: Core, build: Path, name: str, words: Sequence[str]) -> Check:
     """Return the unit tests by pytest itself: ansible-test starts a process for each test, which takes twice as long.
 
-    `quick`: without those marked `slow`, and with few examples of hypothesis; otherwise what this leaves out. What
-    fails is run once more.
+    `words`: which, for pytest. What fails is run once more.
     """
-    report = core.copy / "tests/output/junit/pytest.xml"
-    options = ["-q", "--numprocesses=2", "--dist=worksteal"]
-    selection = ["-m", "not slow", "--hypothesis-profile=quick"] if quick else ["-m", "slow or hypothesis"]
-    words = [*options, *selection, "tests/unit"]
+    report = core.copy / f"tests/output/junit/pytest-{'-'.join(name.split())}.xml"
+    cache = build / f"cache/pytest-{core.version}"
+    again = ["python", "-m", "tests.gate.units.by_pytest", str(report), str(cache)]
     return Check(
-        f"unit tests {core.version}, Python {core.python}",
-        [
-            "python",
-            "-m",
-            "tests.gate.units.by_pytest",
-            str(report),
-            str(build / f"cache/pytest-{core.version}"),
-            *words,
-        ],
+        f"{name} {core.version}, Python {core.python}",
+        [*again, "-q", "--numprocesses=2", "--dist=worksteal", *words],
         core.copy,
         # Outside the copy, which loses what git would not commit.
         {**clean_environment(core, build), "PYTHONPYCACHEPREFIX": str(build / f"cache/bytecode-{core.version}")},
+        lane=core.version,
         count=functools.partial(by_pytest.count_both, report),
     )
+
+
+# Without those marked `slow`, and with few examples of hypothesis; and what this leaves out.
+QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
+LONG = ("-m", "slow or hypothesis")
 
 
 def browser_check(core: Core, build: Path) -> Check:
@@ -174,14 +175,15 @@ def importer_check(current: Core, build: Path) -> Check:
     return Check("import into Galaxy", command, current.copy, clean_environment(current, build))
 
 
-def core_checks(core: Core, build: Path, *, newest: bool, old_python: str | None) -> list[Check]:
+def core_checks(core: Core, build: Path, *, whole: bool, newest: bool, old_python: str | None) -> list[Check]:
     """Return sanity and unit tests of one ansible-core, in a lane of its own: ansible-test works in one directory.
 
-    `newest`: sanity also compiles and imports with every Python of the machine that a hypervisor may have, and has
-    pylint, which takes longer than all else of it. `old_python`: one more Python, older than the controller's, for the
-    unit tests of what runs on hypervisors.
+    `whole`: with the unit tests of what has nothing to do with ansible-core. `newest`: sanity also compiles and imports
+    with every Python of the machine that a hypervisor may have. `old_python`: one more Python, older than the
+    controller's, for the unit tests of what runs on hypervisors.
     """
-    units = [replace(pytest_units(core, build, quick=True), lane=core.version)]
+    which = [] if whole else [f"--ignore={WITHOUT_ANSIBLE}"]
+    units = [pytest_units(core, build, "unit tests", [*QUICK, *which, "tests/unit"])]
     if old_python:
         # By ansible-test, which knows what a hypervisor's Python is given. It takes a process for each test.
         check = ansible_test(
@@ -195,8 +197,9 @@ def core_checks(core: Core, build: Path, *, newest: bool, old_python: str | None
         again = [str(core.bin / "python"), "-m", "tests.gate.units.by_ansible_test", str(reports), pattern]
         count = functools.partial(by_ansible_test.count_both, core.copy / reports, pattern)
         units.append(replace(check, command=[*again, *check.command], count=count))
-    words = [] if newest else ["--python", core.python, "--skip-test", "pylint"]
-    return [*units, sanity_check("sanity", core, build, words)]
+    words = [] if newest else ["--python", core.python]
+    # It takes longer than all else of sanity.
+    return [*units, sanity_check("sanity", core, build, [*words, "--skip-test", "pylint"])]
 
 
 def ansible_test(name: str, core: Core, build: Path, words: Sequence[str]) -> Check:
@@ -214,10 +217,13 @@ def sanity_check(name: str, core: Core, build: Path, words: Sequence[str]) -> Ch
 def full_checks(cores: Sequence[Core], build: Path) -> list[Check]:
     """Return what `make test` leaves to `make test-full`. cores: the oldest one first."""
     oldest, newest = cores[0], cores[-1]
-    checks = [replace(pytest_units(newest, build, quick=False), lane=newest.version)]
-    checks += [replace(pytest_units(core, build, quick=True), lane=core.version) for core in cores[1:-1]]
-    if oldest is not newest:
-        checks.append(sanity_check("pylint", oldest, build, ["--python", oldest.python, "--test", "pylint"]))
+    checks = [pytest_units(newest, build, "long unit tests", [*LONG, "tests/unit"])]
+    if newest is not oldest:
+        checks.append(pytest_units(newest, build, "other unit tests", [*QUICK, WITHOUT_ANSIBLE]))
+    checks += [pytest_units(core, build, "unit tests", [*QUICK, "tests/unit"]) for core in cores[1:-1]]
+    for core in cores:
+        if core in (oldest, newest):
+            checks.append(sanity_check("pylint", core, build, ["--python", core.python, "--test", "pylint"]))
     for core in cores:
         # What needs no hypervisor; the rest is in the scenarios.
         words = ["integration", "--venv", "--python", core.python]
@@ -242,7 +248,8 @@ def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check
         for report in (core.copy / "tests/output/junit").glob("*.xml"):
             report.unlink()
     if quick:
-        return [pytest_units(current, build, quick=True), *lint_checks(current, build)]
+        units = pytest_units(current, build, "unit tests", [*QUICK, "tests/unit"])
+        return [units, *lint_checks(current, build)]
     for core in cores:
         prepare_home(core, build)
     if full:
@@ -263,6 +270,6 @@ def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check
     for core in cores:
         # The lane of the newest core has more to do.
         older = old_python if core is current else None
-        tests += core_checks(core, build, newest=core is newest, old_python=older)
+        tests += core_checks(core, build, whole=core is current, newest=core is newest, old_python=older)
     # The slowest first; the short ones fill the gaps.
     return [*sorted(tests, key=lambda check: "sanity" not in check.name), *lint, *missing]

@@ -179,6 +179,7 @@ OF_VCPUS = {"current", "maximum", "cpuset", "placement"}
 BUT = [{"network": {"version": True}}, {"network": {"network": {"version": True}}}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", OPTIONS)
 def test_whatever_a_module_accepts_at_a_place(option: str) -> None:
     part = Draft202012Validator({"$ref": f"#/$defs/machine/properties/{option}", "$defs": SCHEMA["$defs"]})

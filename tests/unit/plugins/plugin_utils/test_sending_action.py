@@ -65,6 +65,7 @@ def run(tmp_path: Path, fixtures: Path, other_process: dict[str, str]) -> t.Call
     return run
 
 
+@pytest.mark.slow
 def test_a_file_is_sent_once_the_module_lacks_it(run: t.Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "data.raw").write_bytes(b"\x01" * 1024 * 1024)
     task = {"brine.virt.virt_volume": {"volumes": [{"name": "fresh.raw", "src": "data.raw"}]}}

@@ -54,6 +54,7 @@ def test_every_option_of_a_machine_is_known() -> None:
     assert sorted(variables["virt_provision_options"]) == sorted(set(virt_init.MACHINE_OPTIONS) - {"name", "image"})
 
 
+@pytest.mark.slow
 def test_options_are_those_of_the_machine(tmp_path: Path) -> None:
     graphics = json.dumps({"graphics": {"type": "vnc"}, "variables": {"port": 80}})
     output = one_line(
