@@ -326,7 +326,8 @@ class DiskPlanner:
         try:
             return self.target.hypervisor.pools.get(name)
         except VirtError as exc:
-            raise type(exc)(f"on {self.target.name}, {exc.what}", where=self.place, hint=exc.hint) from exc
+            place = "pool" if name == self.options.pool else self.place
+            raise type(exc)(f"on {self.target.name}, {exc.what}", where=place, hint=exc.hint) from exc
 
     def is_own(self, volume: Volume) -> bool:
         """Whether this collection has made a volume for the machine."""

@@ -193,6 +193,17 @@ def test_what_speaks_against_it(world: World, special: dict[str, str], options: 
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "place"), [({"pool": "fats"}, "pool"), ({"pool": "fast", "disks": {"vdb": "fats"}}, "disk vdb")]
+)
+def test_a_pool_that_is_not_there_is_named_where_it_is_written(
+    world: World, options: dict[str, t.Any], place: str
+) -> None:
+    with pytest.raises(VirtError) as caught:
+        world()(**options)
+    assert caught.value.where == place
+
+
 def test_a_snapshot_names_the_volumes(world: World) -> None:
     plan = world()
     plan.conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")
