@@ -52,6 +52,7 @@ os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the marks that tests here may have."""
+    config.addinivalue_line("markers", "medium: takes a second or more; `make check` leaves it to `make test`")
     config.addinivalue_line(
         "markers", "slow: starts whole runs of Ansible, or takes many seconds; it is left to `make test-full`"
     )

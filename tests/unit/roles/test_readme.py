@@ -20,6 +20,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts 
 from ansible_collections.brine.virt.tests.gate.docsite.blocks import Block, code_blocks
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
+pytestmark = pytest.mark.medium
+
 TOP = Path(__file__).resolve().parents[3]
 GUIDE = TOP / "docs/docsite/rst"
 README = TOP / "README.md"

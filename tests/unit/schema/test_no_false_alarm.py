@@ -31,6 +31,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.modules.test_virt_init_op
 )
 from ansible_collections.brine.virt.tests.unit.schema.editor import SCHEMA, as_json, complaints_of_machine
 
+pytestmark = pytest.mark.medium
+
 MACHINE = {"name": "a", "vcpus": 2, "memory": 512}
 FIELDS = {field.key: strategies.of_field(field) for field in HARDWARE}
 patient = settings(max_examples=settings().max_examples // 2, suppress_health_check=list(HealthCheck))

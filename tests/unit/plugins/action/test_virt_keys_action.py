@@ -26,6 +26,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.modules import virt_keys
 
+pytestmark = pytest.mark.medium
+
 DEFAULTS = {name: option.get("default") for name, option in virt_keys.ARGUMENTS.items()}
 KEYS = (
     "etc/pki/libvirt/private/serverkey.pem",

@@ -15,6 +15,8 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import DEFAULT_KNOWN_HOSTS
 
+pytestmark = pytest.mark.medium
+
 UUID = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11"
 KEYS = f"# mine\nvirt-{UUID} ssh-ed25519 AAAA brine.virt:hv3 web1\n"
 HOSTS = """here ansible_connection=local

@@ -38,6 +38,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.forei
 )
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.schema_machines import SchemaMachines
 
+pytestmark = pytest.mark.medium
+
 ALL = recorded()
 NAMES = [f"m{number}" for number in range(len(ALL))]
 # What no XML says: that nothing else is asked for.

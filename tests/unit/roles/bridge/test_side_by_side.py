@@ -10,9 +10,12 @@ import sys
 import typing as t
 from pathlib import Path
 
+import pytest
 import yaml
 
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
+
+pytestmark = pytest.mark.medium
 
 ROLE = Path(__file__).resolve().parents[4] / "roles" / "virt_bridge"
 

@@ -32,6 +32,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.forei
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.schema_machines import SchemaMachines
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.strategies import checked
 
+pytestmark = pytest.mark.medium
+
 SEEDS = 60
 patient = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

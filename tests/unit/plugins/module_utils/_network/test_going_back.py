@@ -32,6 +32,8 @@ from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import link
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.switch.unit_host import UnitHost
 
+pytestmark = pytest.mark.medium
+
 PROGRAMS = (
     *("networkctl", "systemctl", "systemd-run", "nmcli", "netplan", "ifup", "ifdown", "ip", "bridge", "restorecon"),
 )

@@ -16,6 +16,8 @@ from ansible_collections.brine.virt.plugins.module_utils._network.returning impo
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.firewall.own_network import own_network
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import link
 
+pytestmark = pytest.mark.medium
+
 # A host with one address by hand, one by DHCP and one by a router; routes of all kinds.
 SETUP = """
 ip link set lo up

@@ -54,6 +54,8 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machines im
     unbootable,
 )
 
+pytestmark = pytest.mark.medium
+
 # The test driver cannot be written to, so there is no seed.
 SPEC: dict[str, t.Any] = {
     "name": "new1",

@@ -29,6 +29,8 @@ from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import
     seed_image,
 )
 
+pytestmark = pytest.mark.medium
+
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKey operator@example"
 
 

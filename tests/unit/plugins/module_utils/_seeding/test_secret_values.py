@@ -11,6 +11,8 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import secrets_of
 
+pytestmark = pytest.mark.medium
+
 HASH = "$6$abcdefgh$" + "x" * 86
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n-----END OPENSSH PRIVATE KEY-----"
 CLOUD_CONFIG = f"""\

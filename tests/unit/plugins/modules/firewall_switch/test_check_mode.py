@@ -16,6 +16,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.fir
     require_nft,
 )
 
+pytestmark = pytest.mark.medium
+
 CALL = f"""
 import json, sys
 sys.path[:0] = {sys.path!r}

@@ -34,7 +34,7 @@ VOLUME = f"debian-{SHA256[:16]}.raw"
 XZ = lzma.compress(CONTENT)
 URL = "http://127.0.0.1:1/never-asked"
 
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+pytestmark = [pytest.mark.medium, pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")]
 
 
 def sha(content: bytes, algorithm: str = "sha256") -> str:

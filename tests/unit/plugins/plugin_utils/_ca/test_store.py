@@ -20,6 +20,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, CaStore, open_ca_store
 
+pytestmark = pytest.mark.medium
+
 CA_OPTIONS = CaOptions(organization="cloud", key_type="ecdsa", days=365, ca_days=3650)
 
 

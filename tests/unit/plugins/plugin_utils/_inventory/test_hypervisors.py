@@ -25,6 +25,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
     wrapper_script,
 )
 
+pytestmark = pytest.mark.medium
+
 
 @pytest.mark.parametrize(
     ("value", "entries"),

@@ -19,6 +19,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._placement.clouds import hypervisor, record
 
+pytestmark = pytest.mark.medium
+
 Hosts = dict[str, t.Any]
 # A hypervisor of 1000 MiB beside the reserve: memory in MiB is load in tenths of a percent.
 TOTAL_MIB = 1256

@@ -31,6 +31,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.modules.test_virt_init_ex
 )
 from ansible_collections.brine.virt.tests.unit.schema.editor import complaints_of_machine
 
+pytestmark = pytest.mark.medium
+
 ALL = recorded()
 NAMES = [f"m{number}" for number in range(len(ALL))]
 

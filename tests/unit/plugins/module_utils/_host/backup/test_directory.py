@@ -42,6 +42,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
     run,
 )
 
+pytestmark = pytest.mark.medium
+
 LATER = "20261123T020000Z-full"
 
 

@@ -45,6 +45,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
     run,
 )
 
+pytestmark = pytest.mark.medium
+
 THIRD = "20261123T020000Z-incremental"
 DISKS = ("vda", "vdb")
 FOLDER = f".unfinished-merged-{SECOND}"

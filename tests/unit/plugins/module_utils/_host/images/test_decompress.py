@@ -28,6 +28,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.decompress
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import CHUNK_BYTES
 
+pytestmark = pytest.mark.medium
+
 needs_zstd = pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
 KINDS = ["xz", "gzip", "bzip2", pytest.param("zstd", marks=needs_zstd)]
 # Some of it cannot be compressed, some very well, and it is longer than what is worked on at once.

@@ -31,6 +31,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest imp
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
 
+pytestmark = pytest.mark.medium
+
 IMAGE = b"\x01" * 512 + bytes(2 * 1024 * 1024) + os.urandom(512)
 MAKERS: dict[str, t.Callable[[bytes], bytes]] = {
     "none": lambda content: content,

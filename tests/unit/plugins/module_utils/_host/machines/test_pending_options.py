@@ -22,6 +22,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.forei
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.schema_machines import SchemaMachines
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.strategies import checked, of_field
 
+pytestmark = pytest.mark.medium
+
 SEEDS = 60
 # Where libvirt or the guest fills in values while the machine runs (ports, paths, vCPUs given back), only these count.
 STEADY_KEYS = {"vcpus": ("maximum",), "graphics": ("type",), "video": ("model",), "serials": (), "consoles": ()}

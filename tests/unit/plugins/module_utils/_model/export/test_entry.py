@@ -41,6 +41,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.expor
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.schema_machines import SchemaMachines
 from ansible_collections.brine.virt.tests.unit.schema.editor import complaints_of_machine
 
+pytestmark = pytest.mark.medium
+
 KVM = GuestPlatform("kvm", "x86_64", "q35", {"mode": "host-model"}, None)
 DOMAIN = """<domain type='kvm'><name>a</name><memory>1048576</memory><vcpu>1</vcpu>
 <os><type arch='x86_64'>hvm</type></os>{}</domain>"""

@@ -22,6 +22,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.header imp
     disk_format,
 )
 
+pytestmark = pytest.mark.medium
+
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 

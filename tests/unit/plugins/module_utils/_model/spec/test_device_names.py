@@ -13,6 +13,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing im
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.foreign_machines import recorded
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.schema_machines import SchemaMachines
 
+pytestmark = pytest.mark.medium
+
 
 def domain(*devices: str) -> etree._Element:
     return etree.fromstring(f"<domain><devices>{''.join(devices)}</devices></domain>")

@@ -27,6 +27,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.fir
     require_nft,
 )
 
+pytestmark = pytest.mark.medium
+
 RULES = """\
 #!/usr/sbin/nft -f
 flush ruleset

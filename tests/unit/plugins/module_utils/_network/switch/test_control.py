@@ -30,6 +30,8 @@ from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded
 )
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.switch.unit_host import UnitHost
 
+pytestmark = pytest.mark.medium
+
 NAME = "bridge-br0"
 OLD, NEW = "the old text\n", "it's $new\n"
 

@@ -45,6 +45,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     BackupHost,
 )
 
+pytestmark = pytest.mark.medium
+
 
 def test_a_machine_that_is_off_gets_a_full_backup(machine: BackupHost) -> None:
     result = machine.made(verify=True)

@@ -38,6 +38,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     BackupHost,
 )
 
+pytestmark = pytest.mark.medium
+
 # The new one, and the newest of the chain.
 KEEP = Keep({"last": 2})
 OLDER = "20261119T020000Z-full"

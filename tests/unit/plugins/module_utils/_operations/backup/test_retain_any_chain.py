@@ -35,6 +35,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
     run,
 )
 
+pytestmark = pytest.mark.medium
+
 # Also such as are no whole number of clusters, which a chain of ours has where a disk was grown by hand.
 SIZES = (1 << 20, (1 << 20) + 512, (1 << 20) - 65536)
 SECTOR, CLUSTER = 512, 65536

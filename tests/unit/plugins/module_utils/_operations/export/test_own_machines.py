@@ -54,6 +54,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.modules.test_virt_init_ex
 from ansible_collections.brine.virt.tests.unit.plugins.modules.test_virt_init_options import NIC, names
 from ansible_collections.brine.virt.tests.unit.schema.editor import complaints_of_machine
 
+pytestmark = pytest.mark.medium
+
 IMAGE = "debian-0123456789abcdef.qcow2"
 CORE: dict[str, t.Any] = {"name": "web1", "vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none"}
 NO_SEED: dict[str, t.Any] = {"seed": {"method": "none"}}

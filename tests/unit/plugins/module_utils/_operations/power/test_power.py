@@ -30,6 +30,8 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power.selec
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import PowerSelection
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
+pytestmark = pytest.mark.medium
+
 DOMAIN = """
 <domain type='test' xmlns:test='http://libvirt.org/schemas/domain/test/1.0' xmlns:brine='urn:brine:virt:1'>
   <test:runstate>{state}</test:runstate>

@@ -40,7 +40,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.mach
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.plan import RebaseRequest
 
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+pytestmark = [pytest.mark.medium, pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")]
 
 OLD, NEW, OTHER = "debian-1111111111111111.qcow2", "debian-2222222222222222.qcow2", "data-3333333333333333.qcow2"
 POOL = "<pool type='dir'><name>{}</name><target><path>{}</path></target>{}</pool>"

@@ -60,6 +60,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     BackupHost,
 )
 
+pytestmark = pytest.mark.medium
+
 OTHER_UUID = "4a5e8c3e-6ad5-4c39-9d3b-9f1c8f3d1c55"
 LAST = "20261123T020000Z-incremental"
 

@@ -35,6 +35,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     read,
 )
 
+pytestmark = pytest.mark.medium
+
 NAME = "friday.qcow2"
 
 

@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 )
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.traps.users import USERS, Trap
 
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+pytestmark = [pytest.mark.medium, pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")]
 
 
 @pytest.mark.parametrize("trap", USERS, ids=lambda trap: trap.__name__)

@@ -29,7 +29,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
 )
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volumes.volume_host import VolumeHost
 
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+pytestmark = [pytest.mark.medium, pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")]
 
 CONTENT = b"content!" * MIB
 OTHER = b"other!!!" * MIB

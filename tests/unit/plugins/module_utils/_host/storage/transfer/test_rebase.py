@@ -37,7 +37,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark
     read_qcow2_mark,
 )
 
-pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+pytestmark = [pytest.mark.medium, pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")]
 MIB = 1024 * 1024
 
 

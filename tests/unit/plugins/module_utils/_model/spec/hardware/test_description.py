@@ -26,6 +26,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.de
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.strategies import checked, of_table
 
+pytestmark = pytest.mark.medium
+
 SCHEMA = "/usr/share/libvirt/schemas/domain.rng"
 # Here what fits depends on several values at once, or on the version of libvirt. Whether a whole machine fits is asked
 # before anything is done to it.
