@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables as text: the one way in which reports put things side by side. Pure.
+"""Tables as text: the one way in which reports put things side by side. Pure, but for the width of the terminal.
 
 What a machine says of itself stands in the cells, so that each is one line of visible characters, as wide as a terminal
 shows it.
@@ -14,7 +14,9 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# Where a table may be made to fit a terminal, and what stands where something was cut off.
+from ansible.utils.display import Display
+
+# What a table is made to fit into, unless the terminal is wider; and what stands where something was cut off.
 WIDTH = 120
 _CUT = "..."
 _GAP = "  "
@@ -35,12 +37,14 @@ class Column:
     least: int | None = None
 
 
-def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[t.Any]], width: int = WIDTH) -> list[str]:
+def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[t.Any]], width: int | None = None) -> list[str]:
     """The heading and a line for each row; none of them where there is no row. A cell of None or nothing is a dash.
 
-    Columns are as wide as their widest cell. Where that is more than ``width``, those that may be cut are, the widest
-    first; a table that is still too wide stays so.
+    Columns are as wide as their widest cell. Where that is more than ``width`` (by default that of the terminal, and at
+    least WIDTH), those that may be cut are, the widest first; a table that is still too wide stays so.
     """
+    if width is None:
+        width = max(WIDTH, Display().columns)
     cells = [[_text(cell, column, width) for cell, column in zip(row, columns, strict=True)] for row in rows]
     if not cells:
         return []

@@ -9,6 +9,7 @@ import time
 import typing as t
 
 import pytest
+from ansible.utils.display import Display
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,3 +88,9 @@ def test_the_widest_column_gives_way_first() -> None:
     for first, second, cut in ((400, 300, (8, 9)), (400, 8, (9, 8)), (12, 400, (8, 9))):
         line = table_lines(columns, [("x" * first, "y" * second, "z")], width=22)[1]
         assert (len(line.split("  ")[0]), len(line.split("  ")[1])) == cut
+
+
+@pytest.mark.parametrize(("columns", "wide"), [(79, 120), (160, 160)])
+def test_a_terminal_that_is_wider_is_used(monkeypatch: pytest.MonkeyPatch, columns: int, wide: int) -> None:
+    monkeypatch.setattr(Display(), "columns", columns)
+    assert len(table_lines((Column("X", least=8),), [("x" * 500,)])[1]) == wide
