@@ -160,7 +160,7 @@ def mistaken_choices(given: Mapping[str, t.Any], choices: Mapping[str, Sequence[
     sentences = []
     for name, known in choices.items():
         value = given.get(name)
-        if name in given and (value is None or not (known or str(value).strip("[](){} ,"))):
+        if name in given and (value is None or not (known or _has_words(value))):
             sentences.append(f"{name}: it is empty. Give a value, or leave it out.")
         if not known or value is None:
             continue
@@ -169,6 +169,13 @@ def mistaken_choices(given: Mapping[str, t.Any], choices: Mapping[str, Sequence[
             wrong = [word for word in words if word not in known and "{{" not in word]
             sentences += [f"{name}: there is no {word!r}. {_ended(one_of_these(word, known))}" for word in wrong]
     return sentences
+
+
+def _has_words(value: t.Any) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value)
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return any(str(item).strip("[](){},\"' \t\r\n") for item in values if item is not None)
 
 
 def _ended(hint: str) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
 
@@ -30,6 +31,7 @@ _OTHER_PLAYBOOKS = {
     "absent": "The playbook purge removes machines, and so does provision with the state absent",
 }
 _SELECTORS = ("vm", "tag", "on", "in_state", "all")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ANSWERED = "the hypervisors that answered"
 _OPTIONS = (*_SELECTORS, "state", "only_pending", "force", "timeout")
 
@@ -45,9 +47,9 @@ def power_targets(
     Where machines of several hypervisors start or stop in an order, ``targets`` are the last of them, and ``earlier``
     has those that come before, group by group.
     results: registered results of virt_info by the hypervisors' names. given: the variables of the command line by
-    their names; what is None or empty was not given. last_seen: by machine, the hypervisors that it is known on by
-    other means; hypervisors: all of the cloud, also those that were not asked. Raises InputError for what is no such
-    mapping.
+    their names; what is None was not given, and a machine may be given by its UUID. last_seen: by machine, the
+    hypervisors that it is known on by other means; hypervisors: all of the cloud, also those that were not asked.
+    Raises InputError for what is no such mapping.
     """
     machines, silent = machines_of(results)
     elsewhere = _may_run_elsewhere(machines, given, last_seen or {}, {*hypervisors, *silent})
@@ -79,7 +81,7 @@ def power_targets(
     held_back = _held_back(scope, elsewhere, tags)
     if names:
         targets = {host: [] for host in scope}
-        for name in dict.fromkeys(names):
+        for name in dict.fromkeys(_name_of(word, scope) for word in names):
             with mistakes.noted():
                 home = _home(name, machines, scope, missing, where)
                 if (home, name) in elsewhere:
@@ -259,12 +261,22 @@ def _check_timeout(given: Mapping[str, t.Any]) -> None:
 
 
 def _check_selected(given: Mapping[str, t.Any]) -> None:
-    """Raise InputError when nothing selects machines; false selects none."""
+    """Raise InputError when nothing selects machines; false selects none, and an empty value not all of the others."""
+    empty = [name for name in _SELECTORS if given.get(name) is not None and not _words(given[name])]
+    if empty:
+        raise InputError("it is empty", where=empty[0], hint="Give a value, or leave it out")
     if not any(_words(given.get(name)) for name in _SELECTORS if name != "all") and not _switch(given, "all"):
         raise InputError(
             "No machine is named. Give its name with -e vm=NAME, or -e tag=TAG, -e on=HYPERVISOR, -e in_state=STATE, "
             "or -e all=true"
         )
+
+
+def _name_of(word: str, scope: Mapping[str, Records]) -> str:
+    """The name of the machine that has a word for its UUID, or the word."""
+    if not _UUID.fullmatch(word):
+        return word
+    return next((str(one["name"]) for records in scope.values() for one in records if one.get("uuid") == word), word)
 
 
 def _home(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ TYPES = (
 TRANSPORTS = ("ssh", "tls")
 DEFAULT_BUFFER = 1000
 DEFAULT_RETRY_SECONDS = 30
+# A name, an IPv4 or an IPv6 address.
+_HOST_NAME = re.compile(r"[\w.:%-]+")
+_USER = re.compile(r"[\w.-]+\$?")
 _EXAMPLE = "Give names and URIs, such as {hv1: qemu+ssh://root@hv1.example.com/system}, or a list of host names"
 
 
@@ -51,9 +55,9 @@ class EventRequest:
 def _hypervisors(value: t.Any, where: str) -> dict[str, str | None]:
     """By name the URI, None where it is to be made from the name."""
     if isinstance(value, str):
-        value = [value]
+        value = [name.strip() for name in value.split(",") if name.strip()]
     if isinstance(value, list):
-        value = {validators.line(name, f"{where}[{number}]"): None for number, name in enumerate(value)}
+        value = _host_names(value, where)
     if not isinstance(value, Mapping) or not value:
         raise InputError("it names no hypervisor", where=where, hint=_EXAMPLE)
     mistakes = Mistakes()
@@ -69,6 +73,30 @@ def _hypervisors(value: t.Any, where: str) -> dict[str, str | None]:
     return read
 
 
+def _host_names(names: list[t.Any], where: str) -> dict[str, None]:
+    mistakes = Mistakes()
+    read: dict[str, None] = {}
+    for number, given in enumerate(names):
+        place = f"{where}[{number}]"
+        with mistakes.noted():
+            name = "" if given is None else validators.line(given, place)
+            if not _HOST_NAME.fullmatch(name):
+                raise InputError(f"{name!r} is not the name or the address of a host", where=place, hint=_EXAMPLE)
+            if name in read:
+                raise InputError(f"{name} is there twice", where=place)
+            read[name] = None
+    mistakes.conclude()
+    return read
+
+
+def _user(value: t.Any, where: str) -> str:
+    """As it stands in a URI, so that nothing in it may end it there."""
+    user = validators.line(value, where)
+    if not _USER.fullmatch(user):
+        raise InputError(f"{user!r} is not the name of a user", where=where, hint="Give it without a host: user: root")
+    return user
+
+
 def _types(value: t.Any, where: str) -> frozenset[str]:
     words = validators.list_of(validators.choice(*TYPES))(value, where)
     if not words:
@@ -79,7 +107,7 @@ def _types(value: t.Any, where: str) -> frozenset[str]:
 _RULES: dict[str, validators.Rule] = {
     "hypervisors": _hypervisors,
     "transport": validators.choice(*TRANSPORTS),
-    "user": validators.line,
+    "user": _user,
     "types": _types,
     "threshold_percent": validators.whole_number(1, 100),
     "buffer": validators.whole_number(10, 1_000_000),
@@ -94,6 +122,10 @@ def read_request(arguments: Mapping[str, t.Any]) -> EventRequest:
     if "hypervisors" not in values:
         raise InputError("is missing", where="hypervisors", hint=_EXAMPLE)
     transport, user = values.get("transport", "ssh"), values.get("user")
+    if None not in values["hypervisors"].values():
+        for word in ("transport", "user"):
+            if word in values:
+                raise InputError("the hypervisors are given by URIs, which say it", where=word, hint="Leave it out")
     if user is not None and transport != "ssh":
         raise InputError("a user is for the transport ssh", where="user", hint="TLS knows clients by certificates")
     uris = {
@@ -102,6 +134,12 @@ def read_request(arguments: Mapping[str, t.Any]) -> EventRequest:
     }
     types = values.get("types", frozenset(TYPES))
     threshold = values.get("threshold_percent")
+    if threshold is not None and "disk_threshold" not in types:
+        raise InputError(
+            "types does not have such events",
+            where="threshold_percent",
+            hint="Add disk_threshold to types, or leave it out",
+        )
     if threshold is None and "disk_threshold" in types and "types" in values:
         raise InputError(
             "there are no such events without threshold_percent", where="types", hint="Give threshold_percent: 80"
@@ -109,7 +147,7 @@ def read_request(arguments: Mapping[str, t.Any]) -> EventRequest:
     return EventRequest(
         hypervisors=uris,
         types=types,
-        threshold_percent=threshold if "disk_threshold" in types else None,
+        threshold_percent=threshold,
         buffer=values.get("buffer", DEFAULT_BUFFER),
         retry_seconds=values.get("retry_seconds", DEFAULT_RETRY_SECONDS),
     )

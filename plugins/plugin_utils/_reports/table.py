@@ -43,14 +43,13 @@ def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[t.Any]], widt
     Columns are as wide as their widest cell. Where that is more than ``width`` (by default that of the terminal, and at
     least WIDTH), those that may be cut are, the widest first; a table that is still too wide stays so.
     """
-    if width is None:
-        width = max(WIDTH, Display().columns)
-    cells = [[_text(cell, column, width) for cell, column in zip(row, columns, strict=True)] for row in rows]
+    most = max(WIDTH, Display().columns or 0) if width is None else width
+    cells = [[_text(cell, column, most) for cell, column in zip(row, columns, strict=True)] for row in rows]
     if not cells:
         return []
     cells.insert(0, [column.title for column in columns])
     widths = [max(map(shown_width, texts)) for texts in zip(*cells, strict=True)]
-    _shrink(columns, widths, width)
+    _shrink(columns, widths, most)
     return [
         _GAP.join(
             _fitted(cell, column_width, right=column.right)

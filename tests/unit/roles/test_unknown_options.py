@@ -84,7 +84,10 @@ def test_a_key_that_yaml_does_not_read_as_a_text_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("value", "empty"),
-    [("", True), (" , ", True), ([], True), ({}, True), (None, True), ("web1", False), (["web1"], False)],
+    [
+        *((empty, True) for empty in ("", " , ", "\t", [], [""], ["", " "], [None], {}, None)),
+        *((value, False) for value in ("web1", ["web1"], ["", "web1"], {"data": {"pool": "fast"}}, 0)),
+    ],
 )
 def test_an_option_that_needs_a_value_is_not_empty(value: t.Any, empty: bool) -> None:
     sentences = ["vm: it is empty. Give a value, or leave it out."] if empty else []

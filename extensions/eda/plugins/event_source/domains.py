@@ -99,7 +99,7 @@ EXAMPLES = r"""
         run_playbook:
           name: brine.virt.power
           extra_vars:
-            vm: "{{ event.machine }}"
+            vm: "{{ event.uuid }}"
             "on": "{{ event.hypervisor }}"
             state: running
 """

@@ -78,11 +78,21 @@ def change_volumes(
 
     sent, only_asked: see source_file.py. Raises VirtError for everything that stands in the way of any.
     """
-    sources = _read_sources(specs, task, uri, sent or {})
-    view, plans, mistakes = task.look(), list[VolumePlan](), Mistakes()
-    for spec, source in zip(specs, sources):  # noqa: B905 - Python 3.9 has no strict
+    mistakes, sources = Mistakes(), dict[str, t.Optional[SourceFile]]()
+    for index, spec in enumerate(specs):
         with mistakes.noted():
-            plans.append(plan_present(spec, source, view, task) if spec.present else plan_absent(spec, view, task))
+            said = (sent or {}).get(str(index))
+            sources[spec.given.place] = _read_source(spec, task, uri, said) if spec.present else None
+    # After the files, which may take minutes to read.
+    view, plans = task.look(), list[VolumePlan]()
+    for spec in specs:
+        with mistakes.noted():
+            if spec.given.place not in sources:
+                view.pools.get(spec.pool, spec.given.at("pool"))
+            elif spec.present:
+                plans.append(plan_present(spec, sources[spec.given.place], view, task))
+            else:
+                plans.append(plan_absent(spec, view, task))
     mistakes.conclude()
     _require_kept_sources(specs, plans)
     needed = tuple(index for index, plan in enumerate(plans) if plan.needs_file)
@@ -149,18 +159,6 @@ def _note_not_done(results: Sequence[ResourceResult], refused: Sequence[str]) ->
 def _as_result(spec: VolumeSpec, plan: VolumePlan, result: ResourceResult) -> dict[str, t.Any]:
     empty = {"path": None, "format": None, "size_bytes": None}
     return {**empty, **result.as_result(), "pool": spec.pool, **plan.as_result()}
-
-
-def _read_sources(
-    specs: Sequence[VolumeSpec], task: VolumeTask, uri: str, sent: Mapping[str, t.Any]
-) -> list[SourceFile | None]:
-    """The file of each volume that has one. Raises InputError for all that cannot be used."""
-    sources, mistakes = list[t.Optional[SourceFile]](), Mistakes()
-    for index, spec in enumerate(specs):
-        with mistakes.noted():
-            sources.append(_read_source(spec, task, uri, sent.get(str(index))) if spec.present else None)
-    mistakes.conclude()
-    return sources
 
 
 def _read_source(spec: VolumeSpec, task: VolumeTask, uri: str, said: t.Any) -> SourceFile | None:

@@ -52,6 +52,16 @@ def test_who_is_meant(given: dict[str, t.Any], expected: dict[str, list[str]]) -
     assert targets(state="stopped", **given) == {"targets": expected, "earlier": [], "errors": [], "left_out": {}}
 
 
+def test_a_machine_is_found_by_its_uuid_whatever_its_name_reads_like() -> None:
+    uuid = "00000000-0000-4000-8000-00000000000a"
+    cloud = {"hv1": {"machines": [record("['']", uuid=uuid), record("web1")]}, "hv2": {"machines": [record("web2")]}}
+    given = {"vm": f"web2,{uuid},{uuid}", "state": "running"}
+    assert targets(cloud, **given)["targets"] == {"hv1": ["['']"], "hv2": ["web2"]}
+    # One that is on none of them is as a name that is on none.
+    (error,) = targets(cloud, vm=uuid, on="hv2", state="running")["errors"]
+    assert error.startswith(f"vm: there is no machine '{uuid}' on hv2")
+
+
 ORDERED: dict[str, t.Any] = {
     "hv1": {"machines": [record("db1", "db", order=1), record("web1", "web", order=20), record("any1")]},
     "hv2": {"machines": [record("db2", "db", order=1), record("web2", "web", order=10)]},
@@ -168,7 +178,9 @@ NOBODY = (
         ({"tag": "wbe"}, "tag: no machine has the tag 'wbe' on the hypervisors that answered. Did you mean web?"),
         ({"on": "hv9"}, "on: there is no hypervisor 'hv9'. Did you mean hv2?"),
         ({}, NOBODY),
-        ({"vm": "", "tag": [], "all": ""}, NOBODY),
+        *(({"vm": empty, "on": "hv1"}, "vm: it is empty") for empty in ("", [], [""], "\t", " , ", ["", " "])),
+        ({"on": [""], "all": True}, "on: it is empty"),
+        ({"tag": "", "on": "hv1"}, "tag: it is empty"),
         ({"all": "false"}, NOBODY),
         ({"all": "maybe"}, "all: 'maybe' is neither true nor false"),
         ({"vm": "web1", "force": "yess"}, "force: 'yess' is neither true nor false"),

@@ -26,6 +26,7 @@ def test_names_and_uris() -> None:
     [
         ({"hypervisors": ["hv1"]}, {"hv1": "qemu+ssh://hv1/system"}),
         ({"hypervisors": "hv1"}, {"hv1": "qemu+ssh://hv1/system"}),
+        ({"hypervisors": "hv1, hv2"}, {"hv1": "qemu+ssh://hv1/system", "hv2": "qemu+ssh://hv2/system"}),
         ({"hypervisors": ["hv1", "hv2"], "user": "ops"}, {name: f"qemu+ssh://ops@{name}/system" for name in URIS}),
         ({"hypervisors": ["2001:db8::1"], "transport": "tls"}, {"2001:db8::1": "qemu+tls://[2001:db8::1]/system"}),
         ({"hypervisors": {"hv1": None, "hv2": URIS["hv2"]}}, {"hv1": "qemu+ssh://hv1/system", "hv2": URIS["hv2"]}),
@@ -36,8 +37,8 @@ def test_host_names_become_uris(arguments: dict[str, t.Any], uris: dict[str, str
 
 
 def test_types_and_threshold() -> None:
-    request = read_request({"hypervisors": URIS, "types": "lifecycle", "threshold_percent": 80})
-    assert (request.types, request.threshold_percent) == (frozenset({"lifecycle"}), None)
+    request = read_request({"hypervisors": URIS, "types": "disk_threshold", "threshold_percent": 80})
+    assert (request.types, request.threshold_percent) == (frozenset({"disk_threshold"}), 80)
     request = read_request({"hypervisors": URIS, "threshold_percent": "80", "eda_feedback_queue": object()})
     assert request.threshold_percent == 80
 
@@ -49,6 +50,18 @@ def test_types_and_threshold() -> None:
         ({"hypervisors": {}}, "hypervisors: it names no hypervisor"),
         ({"hypervisors": 7}, "hypervisors: it names no hypervisor"),
         ({"hypervisors": [["hv1"]]}, r"hypervisors\[0\]: "),
+        ({"hypervisors": ""}, "hypervisors: it names no hypervisor"),
+        ({"hypervisors": ["hv1", None]}, r"hypervisors\[1\]: '' is not the name or the address of a host"),
+        ({"hypervisors": ["hv1", "hv1"]}, r"hypervisors\[1\]: hv1 is there twice"),
+        ({"hypervisors": "hv1 hv2"}, r"hypervisors\[0\]: 'hv1 hv2' is not the name"),
+        ({"hypervisors": [URIS["hv1"]]}, r"hypervisors\[0\]: 'qemu\+ssh://root@hv1/system' is not the name"),
+        ({"hypervisors": ["hv1"], "user": "a@b/c?x=1"}, r"user: 'a@b/c\?x=1' is not the name of a user"),
+        ({"hypervisors": URIS, "user": "ops"}, "user: the hypervisors are given by URIs, which say it. Leave it out"),
+        ({"hypervisors": URIS, "transport": "tls"}, "transport: the hypervisors are given by URIs"),
+        (
+            {"hypervisors": URIS, "types": "lifecycle", "threshold_percent": 80},
+            "threshold_percent: types does not have such events. Add disk_threshold to types",
+        ),
         ({"hypervisors": {"hv1": "hv1"}}, r"hypervisors.hv1: 'hv1' is not a URI"),
         (
             {"hypervisors": URIS, "types": ["livecycle"]},

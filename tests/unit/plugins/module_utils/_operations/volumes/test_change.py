@@ -41,6 +41,18 @@ def test_what_another_one_gets_its_content_from_is_not_deleted(
         assert host.volumes() == {"a"}
 
 
+def test_a_file_that_is_missing_hides_no_other_mistake(host: VolumeHost) -> None:
+    given: list[dict[str, t.Any]] = [
+        {"name": "one", "path": "/nowhere/x"},
+        {"name": "two", "pool": "missing", "size": "1MiB"},
+        {"name": "three", "pool": "gone", "path": "/nowhere/y"},
+    ]
+    with pytest.raises(VirtError) as caught:
+        host.run(True, volumes=given)
+    places = [line.partition(": ")[0] for line in str(caught.value).splitlines()]
+    assert sorted(places) == ["volumes[0].path", "volumes[1].pool", "volumes[2].path", "volumes[2].pool"]
+
+
 def test_two_are_not_swapped(host: VolumeHost) -> None:
     fill(host, "a", "b")
     swapped = [
