@@ -185,7 +185,8 @@ def _taken_over(machine: SourceMachine, note: MigrationNote, context: MigrationC
         words = f"end the paused copy of {name} on {note.source}"
         migration.before.append(Step(words, lambda: end_at_source(endpoints, uuid, name)))
     carried = bool(read_set_aside(machine.defined_xml))
-    writer = NoteWriter(note)
+    # One that stays defined here keeps its volumes.
+    writer = NoteWriter(note if context.options.undefine_source else dataclasses.replace(note, left=()))
     migration.after += finishing_steps(migration, uuid, writer, context, trusted=False, snapshots=carried)
     return migration
 

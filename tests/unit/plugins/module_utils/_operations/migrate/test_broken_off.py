@@ -175,7 +175,9 @@ def test_a_definition_that_is_to_stay_stays_with_its_volumes(make: t.Callable[..
     both = make()
     both.here.setAutostart(1)
     both.here.destroy() if off else both.here.suspend()
-    carry_out(both.plan(undefine_source=False))
+    migration = both.plan(undefine_source=False)
+    assert migration.actions[-2:] == ["check that web1 has left hv1", "record that web1 has arrived"]
+    carry_out(migration)
     assert (both.names(), both.volumes()) == (["web1"], ["web1-data"])
     assert (both.here.isActive(), both.here.autostart(), note_of(both.here)) == (0, 0, None)
     assert note_of(both.there) is None
