@@ -141,7 +141,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable
                 return state, libvirt.VIR_DOMAIN_PAUSED_MIGRATION if held else reason
 
             monkeypatch.setattr(presence, "read_state", state)
-            return Both(*domains, context)
+            return Both(domains[0], domains[1], context)
 
         yield both
 
