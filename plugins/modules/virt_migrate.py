@@ -29,6 +29,9 @@ description:
     P(brine.virt.virt_bridge#role)).
   - Whatever goes wrong after that, the machine is on exactly one hypervisor, and what was created for it on the other
     one is deleted.
+  - Only where libvirt's daemon at the source dies during the switch may both have it. If the target runs it, the copy
+    at the source, which is paused or off, is ended, by this run or the next one with the same target. Otherwise nothing
+    is touched, and the task says what each side has and what to do.
   - For a disk that is an overlay, the image is copied to the target unless the image store there already has it, and
     only the difference is copied in addition. Other disks are copied in full, without their holes. A disk on storage
     that both hypervisors share stays where it is.

@@ -28,12 +28,15 @@ _NVRAM, _TPM = "nvram", "tpm"
 _NVRAM_PLACE = "/qemu/nvram"
 
 
-def undefine(conn: VirConnect, name: str, *, tpm: bool = False, never_started: bool = False) -> None:
+def undefine(
+    conn: VirConnect, name: str, *, tpm: bool = False, never_started: bool = False, moved: bool = False
+) -> None:
     """Undefine a machine with what libvirt itself keeps of it: NVRAM, saved state, metadata of snapshots and of
     checkpoints. A missing one is no error. A file that anything else uses stays.
 
     tpm: the state of its TPM goes in any case; without it only where libvirt would not keep it by the definition.
-    never_started: libvirt has made no NVRAM for it, so that one that is there is not its own, and stays.
+    never_started: libvirt has made no NVRAM for it, so that one that is there is not its own, and stays. moved: it runs
+    elsewhere, and on storage that both have these files are its own there: NVRAM and TPM stay, whatever tpm says.
 
     Raises ConflictError for one that runs or is paused: nothing here ever stops a machine to be rid of it.
     """
@@ -47,7 +50,8 @@ def undefine(conn: VirConnect, name: str, *, tpm: bool = False, never_started: b
         keep_nvram, keep_tpm = (files.get(kind) in kept for kind in (_NVRAM, _TPM))
         common = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
         flags = common | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
-        keep_nvram = keep_nvram or never_started
+        keep_nvram = keep_nvram or never_started or moved
+        keep_tpm = keep_tpm or moved
         flags |= libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM if keep_nvram else libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
         # Both of libvirt 8.9. A daemon before that refuses them, and knows no state of a TPM in a place of its own.
         word = "VIR_DOMAIN_UNDEFINE_KEEP_TPM" if keep_tpm else "VIR_DOMAIN_UNDEFINE_TPM"

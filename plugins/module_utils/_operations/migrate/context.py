@@ -46,7 +46,8 @@ class MigrationPlan:
     """A planned move. before: steps up to and with the switch; after: what is left to do then, never rolled back.
 
     recheck: raises an error of ours when what the plan is based on has changed. release: gives back what the move
-    holds while it lasts. switched: libvirt has moved the machine, and nothing is rolled back from then on.
+    holds while it lasts. switched: libvirt has moved the machine, and nothing is rolled back from then on; nor where
+    nobody knows whether it has (undecided).
     figures: what libvirt says of a move that has ended; measure asks for it. mirrored_bytes: how much of its disks was
     to be copied while it ran, as far as it was seen. kept: volumes that were to be deleted and
     were not, in sentences. switched_words: what has happened when it is switched, after the machine's name.
@@ -63,6 +64,7 @@ class MigrationPlan:
     timeout_seconds: float | None = None
     began: float | None = None
     switched: bool = False
+    undecided: bool = False
     switched_words: str = ""
     timeout_hint: str = "Raise timeout, or allow postcopy"
     recheck: t.Callable[[], None] = lambda: None

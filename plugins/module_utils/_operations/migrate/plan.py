@@ -20,6 +20,10 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     read_migration_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.broken_off import (
+    end_at_source,
+    is_taken_over,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
     MigrationContext,
     MigrationPlan,
@@ -64,6 +68,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.swi
     move_step,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 
 def plan_migration(name: str, context: MigrationContext, where: str, on_progress: ProgressCallback) -> MigrationPlan:
@@ -86,6 +91,8 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
             hint="Give each its own host name",
         )
     _check_earlier_move(machine, context, where)
+    if is_taken_over(machine, context, where) and machine.moving is not None:
+        return _taken_over(machine, machine.moving, context)
     check_source_machine(machine, context.options, where)
     check_target(machine, context.target, context.options, where)
     disks = plan_disks(machine, context.source, context.target, context.options, where, probe=not context.check_mode)
@@ -134,7 +141,7 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
         migration.before.append(steps.flush(awaited))
     snapshots, carried = snapshots_to_carry(machine.handle, machine.defined_xml)
     if snapshots:
-        migration.before.append(set_aside_step(name, machine.handle, lambda: migration.switched))
+        migration.before.append(set_aside_step(name, machine.handle, lambda: migration.switched or migration.undecided))
     migration.before.append(move_step(migration, moving, context, on_progress, guard, target_recheck))
     migration.after += finishing_steps(migration, machine.uuid, writer, context, trusted=True, snapshots=carried)
     return migration
@@ -167,6 +174,20 @@ def _migrated_before(name: str, context: MigrationContext, where: str) -> Migrat
         migration.after += finishing_steps(
             migration, there.handle.UUIDString(), writer, context, trusted=False, snapshots=carried
         )
+    return migration
+
+
+def _taken_over(machine: SourceMachine, note: MigrationNote, context: MigrationContext) -> MigrationPlan:
+    """A machine that runs on the target, and that the source has not let go of when the move broke off."""
+    name, uuid, endpoints = machine.name, machine.uuid, context.endpoints
+    migration = MigrationPlan(name)
+    if machine.active:
+        words = f"end the paused copy of {name} on {note.source}"
+        migration.before.append(Step(words, lambda: end_at_source(endpoints, uuid, name)))
+    carried = bool(read_set_aside(machine.defined_xml))
+    # One that stays defined here keeps its volumes.
+    writer = NoteWriter(note if context.options.undefine_source else dataclasses.replace(note, left=()))
+    migration.after += finishing_steps(migration, uuid, writer, context, trusted=False, snapshots=carried)
     return migration
 
 

@@ -20,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks im
     check_same_network,
     read_network,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import why_kept
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import start_files, ties_of_domain
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest, require_free_space
@@ -169,9 +170,7 @@ def _check_name_is_free(machine: SourceMachine, target: MigrationTarget, where: 
             if machine.moving is not None and is_left_over(target.hypervisor.conn, domain, machine.moving):
                 continue
             raise ConflictError(
-                "it is defined there too",
-                where=where,
-                hint=f"Compare the two. If it is not needed there: virsh undefine {machine.name} on {target.name}",
+                "it is defined there too", where=where, hint=_what_to_do_with_two(machine, domain, target.name)
             )
         if domain.name == machine.name:
             raise ConflictError("another machine has its name there", where=where, hint="Rename one of the two")
@@ -181,6 +180,15 @@ def _check_name_is_free(machine: SourceMachine, target: MigrationTarget, where: 
     for mac in machine.macs:
         if mac in owners:
             raise ConflictError(f"machine {owners[mac]} there has its MAC address {mac}", where=where)
+
+
+def _what_to_do_with_two(machine: SourceMachine, there: Domain, target: str) -> str:
+    """Nothing that is said here is against one that is up."""
+    if machine.active and there.active:
+        return "It is up on both, and each may have data of its own: compare the two before you stop either"
+    if there.active:
+        return f"Compare the two: it is up there. If it is not needed here: virsh undefine {machine.name} here"
+    return f"Compare the two. If it is not needed there: virsh undefine {machine.name} on {target}"
 
 
 def _check_machine(machine: SourceMachine, target: MigrationTarget, where: str) -> None:

@@ -28,6 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     VolumeRef,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.broken_off import forget_left_over
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
     MigrationContext,
     MigrationPlan,
@@ -131,7 +132,7 @@ class PreparingSteps:
                 writer.know(machine.handle, disk.ref_there, identity)
 
         def undo() -> None:
-            if self.migration.switched:
+            if self.migration.switched or self.migration.undecided:
                 return
             # The note stays when the target cannot be cleaned up now: the next run does it.
             endpoints = context.endpoints.reconnected()
@@ -293,6 +294,9 @@ def finishing_steps(
         if not find_location(context.endpoints, uuid).left:
             raise HostError(f"{name} is not only on {context.target.name}, so nothing is deleted here")
         with context.endpoints.open_source() as conn:
+            if context.options.undefine_source:
+                with context.endpoints.open_target() as target:
+                    forget_left_over(conn, target, uuid)
             kept = find(conn, uuid)
             if kept is not None:
                 with translate_errors(f"cannot switch the autostart of {name} off"):

@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.migratio
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.migrated_domain import migrated_domain_xml
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.broken_off import settle_switch
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
     MigrationContext,
     MigrationPlan,
@@ -27,9 +28,9 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
     find,
     find_location,
     find_location_after_switch,
-    find_state_at_source,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import flags, parameters
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.presence import see
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
     SourceMachine,
 )
@@ -101,7 +102,7 @@ def move_step(
                 migrate(machine.handle, context.endpoints.target, libvirt_parameters, wanted, controls)
             except VirtError as exc:
                 # It may have arrived all the same, when only the answer was lost.
-                if not _has_migrated(exc, machine, context):
+                if not _has_migrated(exc, machine, context, migration):
                     raise _as_reported(exc, machine, context) from exc
         migration.switched = True
         # Whether it is up there is its guest's affair by now, which may have powered it off at once.
@@ -128,10 +129,20 @@ def _require_images(migration: MigrationPlan, context: MigrationContext) -> None
             )
 
 
-def _has_migrated(failure: VirtError, machine: SourceMachine, context: MigrationContext) -> bool:
+def _has_migrated(
+    failure: VirtError, machine: SourceMachine, context: MigrationContext, migration: MigrationPlan
+) -> bool:
     """Whether it is on the target although libvirt reports a failure. Raises HostError when nobody can know."""
-    if machine.active and find_state_at_source(context.endpoints.reconnected(), machine.uuid):
-        return False
+    if machine.active:
+        try:
+            arrived = settle_switch(machine, context)
+        except VirtError as exc:
+            # Whatever is deleted now may be the only one of its kind.
+            migration.undecided = True
+            words = f"{exc.what} ({failure.what})"
+            raise type(exc)(words, where=exc.where, hint=exc.hint) from exc
+        if arrived is not None:
+            return arrived
     try:
         found = find_location(context.endpoints.reconnected(), machine.uuid)
     except VirtError as exc:
@@ -158,10 +169,11 @@ def _as_reported(exc: VirtError, machine: SourceMachine, context: MigrationConte
 
 def _how_it_stays(machine: SourceMachine, context: MigrationContext) -> str:
     """Whether it runs at the source, whatever it did when the move began; asked of libvirt, if that answers."""
-    with contextlib.suppress(VirtError):
-        if find_state_at_source(context.endpoints, machine.uuid):
+    with contextlib.suppress(VirtError), context.endpoints.open_source() as source:
+        here = see(find(source, machine.uuid))
+        if here.runs:
             return "runs on" if machine.active else "runs"
-        return "stays"
+        return "stays paused" if here.paused else "stays"
     return "stays"
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance_mark import find_maintenance
@@ -25,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     read_migration_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.presence import has_job
 
 
 class MigrationTarget:
@@ -135,7 +136,7 @@ def read_source_machine(domain: Domain, where: str) -> SourceMachine:
         running_xml = (
             read_description(f"machine {domain.name}", domain.handle.XMLDesc(0)) if domain.active else domain.xml
         )
-        busy = domain.active and _has_job(domain.handle)
+        busy = domain.active and has_job(domain.handle)
         if not domain.handle.isPersistent():
             raise ConflictError(
                 f"{domain.name} is transient: libvirt forgets it when it stops, and so it is not moved", where=where
@@ -158,16 +159,6 @@ def read_source_machine(domain: Domain, where: str) -> SourceMachine:
         moving=read_migration_note(domain.xml),
         autostart=autostart,
     )
-
-
-def _has_job(handle: t.Any) -> bool:
-    try:
-        return bool(handle.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE)
-    except libvirt.libvirtError as exc:
-        # A driver without jobs has none.
-        if exc.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
-            return False
-        raise
 
 
 def source_words(disk: etree._Element) -> str:

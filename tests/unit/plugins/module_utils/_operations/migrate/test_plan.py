@@ -523,13 +523,14 @@ def test_what_was_left_on_a_hypervisor_that_is_lost_keeps_nobody_for_ever(
     assert str(caught.value).endswith(hint)
 
 
-def test_nothing_is_rolled_back_when_libvirt_has_moved_it(world: World_) -> None:
+@pytest.mark.parametrize("state", ["switched", "undecided"])
+def test_nothing_is_rolled_back_when_libvirt_has_moved_it_or_may_have(world: World_, state: str) -> None:
     migration = world()()
     undo = migration.before[1].undo
     assert undo is not None
     with pytest.raises(VirtError, match="nothing is deleted"):
         undo()
-    migration.switched = True
+    setattr(migration, state, True)
     undo()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
     Claim,
     make_claims,
@@ -130,6 +131,15 @@ def test_those_that_were_there_before_a_machine_that_never_started_stay(
     """libvirt makes the file at the first start. Somebody has kept these when a machine of the name was undefined."""
     remove(host, nvram)
     assert nvram.read_bytes() == VARIABLES
+
+
+def test_those_of_a_machine_that_has_moved_stay(host: PurgeHost, nvram: Path) -> None:
+    """On storage that both hypervisors have, they are the ones of the machine that runs on the other."""
+    host.guest("web1")
+    add_nvram(host, "web1", nvram)
+    undefine(host.conn, "web1", moved=True)
+    assert nvram.read_bytes() == VARIABLES
+    assert "web1" not in host.names()
 
 
 @pytest.mark.parametrize("use", [defined, running, snapshot])
