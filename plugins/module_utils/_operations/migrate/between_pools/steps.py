@@ -36,11 +36,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import (
-    PROVISION_SECONDS,
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import (
     CopiedVolume,
     arrived_volumes,
     copied_volumes,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import (
+    PROVISION_SECONDS,
     record,
     settle,
 )
