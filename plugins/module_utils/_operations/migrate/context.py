@@ -157,6 +157,20 @@ class NoteWriter:
         if changed:
             write_note(domain, self.note)
 
+    def pivots(self, domain: t.Any, ref: VolumeRef) -> None:
+        """Before the running machine is asked to go on with a volume: nobody may see how that ends."""
+        self._set_pivot(domain, [ref], f"{time.time():.3f}")
+
+    def cancelled(self, domain: t.Any, refs: t.Collection[VolumeRef]) -> None:
+        """The machine has stayed where it was: libvirt says that it has cancelled these copies."""
+        if any(ref.pivot for ref in self.note.made if ref in refs):
+            self._set_pivot(domain, refs, "")
+
+    def _set_pivot(self, domain: t.Any, refs: t.Collection[VolumeRef], pivot: str) -> None:
+        made = tuple(dataclasses.replace(ref, pivot=pivot) if ref in refs else ref for ref in self.note.made)
+        self.note = dataclasses.replace(self.note, made=made)
+        write_note(domain, self.note)
+
     def forget(self, ref: VolumeRef) -> None:
         """Its mark is about to be written over."""
         self._named.discard(ref)

@@ -4,7 +4,7 @@
 """How a move between pools ends, whether it went well, failed or was cut off: by where the machine's disks are now.
 
 A volume that the machine has as a disk has arrived, and the one that it is a copy of goes. Any other that was made goes
-itself. So it may be done at any time, and twice.
+itself. So it may be done at any time, and twice. Nothing goes that QEMU has open, whatever libvirt says.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.bet
     formats_of,
     places_of,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.pivots import (
+    newer_volumes,
+    require_closed,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import find, is_active
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import delete_proven
 
@@ -57,22 +61,26 @@ def settle(
 
     trusted_made, trusted_left: volumes that this very run has made or copied, which need no proof.
     What stays of those, and why, in sentences. The note stays as well. Raises an error of ours, and deletes nothing,
-    when the machine is not here.
+    when the machine is not here, and when it cannot be told which volume has its data.
     """
     domain = find(conn, uuid)
     if domain is None:
         raise HostError("the machine is not on this hypervisor any more, so none of its volumes is deleted")
     name, copied = domain.name(), copied_volumes(conn, note)
-    cancel_block_copies(domain, {one.there.place for one in copied})
-    with hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
-        arrived = arrived_volumes(domain, copied)
+    cancelled = cancel_block_copies(domain, {one.there.place for one in copied})
+    asked = [one for one in copied if one.made.pivot and one.there.place not in cancelled]
+    with newer_volumes(conn, domain, asked) as newer, hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
+        arrived = [*newer, *(one for one in arrived_volumes(domain, copied) if one not in newer)]
+        useless = [one for one in copied if one not in arrived]
         kept: list[str] = []
         if arrived:
             record(conn, domain, arrived)
             flush(arrived)
-            gone = {one.old for one in arrived}
-            kept += delete_proven(conn, [ref for ref in note.left if ref in gone], trusted=trusted_left, left_by=name)
-        useless = [one for one in copied if one not in arrived]
+        gone = {one.old for one in arrived}
+        left = [ref for ref in note.left if ref in gone]
+        require_closed(conn, domain, [*left, *(one.made for one in useless)])
+        if left:
+            kept += delete_proven(conn, left, trusted=trusted_left, left_by=name)
         formats = formats_of(domain)
         trusted = [*trusted_made, *(one.made for one in useless if _is_empty(conn, one, formats))]
         return kept + delete_proven(conn, [one.made for one in useless], trusted=trusted, fresh=True, left_by=name)

@@ -9,15 +9,17 @@ import dataclasses
 import os
 import typing as t
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
     HostError,
     UnsupportedError,
     VirtError,
     stopped,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import FileId, file_id
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.block_copy import (
     BlockCopy,
@@ -87,7 +89,8 @@ class PoolMoveSteps:
     """The steps, and all that they have in common.
 
     machine: as it was planned; what an interrupted run had left undone changes it. check_space: raises when a pool has
-    no room for the disks any more. on_progress ends a copy when the time is up.
+    no room for the disks any more. on_progress ends a copy when the time is up. files: those that were created for QEMU
+    to copy to.
     """
 
     migration: MigrationPlan
@@ -97,6 +100,7 @@ class PoolMoveSteps:
     guard: WriteGuard
     check_space: Callable[[], None]
     on_progress: ProgressCallback
+    files: dict[VolumeRef, FileId] = field(default_factory=dict)
 
     @property
     def _conn(self) -> t.Any:
@@ -127,6 +131,8 @@ class PoolMoveSteps:
             self.writer.begin(self.machine.handle, left, upload.token)
             for disk in self._disks:
                 make_and_note(disk, made)
+                if disk.method == MIRROR:
+                    self.files[disk.ref_there] = file_id(disk.there.place)
                 check_size(disk)
                 identity = identify_source(disk.target_pool, disk.volume.name, upload.token)
                 if identity == VolumeIdentity():
@@ -172,7 +178,7 @@ class PoolMoveSteps:
 
     def mirror(self) -> Step:
         """QEMU copies the disks of a running machine, and keeps the copies up to date."""
-        copies = [self._block_copy(disk) for disk in self._disks if disk.method == MIRROR]
+        copies = [(disk, self._block_copy(disk)) for disk in self._disks if disk.method == MIRROR]
         done: dict[str, int] = {}
 
         def progress(device: str, now: int, total: int) -> None:
@@ -183,10 +189,11 @@ class PoolMoveSteps:
             self.on_progress(f"disk {device}", now, total)
 
         def copy() -> None:
-            for one in copies:
+            for disk, one in copies:
+                self._require_same_file(disk)
                 begin_block_copy(self.machine.handle, one)
             try:
-                wait_until_mirrored(self.machine.handle, copies, progress)
+                wait_until_mirrored(self.machine.handle, [one for _disk, one in copies], progress)
             except BlockCopyError as exc:
                 raise HostError(f"{exc.what}{_free_words(self._disks)}", where=exc.where, hint=exc.hint) from exc
 
@@ -194,21 +201,29 @@ class PoolMoveSteps:
             with self.context.endpoints.reconnected().open_source() as conn:
                 domain = find(conn, self.machine.uuid)
                 if domain is not None:
-                    cancel_block_copies(domain, {one.there.place for one in copies})
+                    cancelled = cancel_block_copies(domain, {one.there.place for _disk, one in copies})
+                    self.writer.cancelled(
+                        domain, [disk.ref_there for disk, one in copies if one.there.place in cancelled]
+                    )
 
         names = ", ".join(str(disk.ref) for disk in self._disks if disk.method == MIRROR)
         return Step(f"copy {names} while {self.machine.name} runs", copy, undo)
 
     def switch(self) -> Step:
         """The machine goes on with the new volumes, and so does its definition."""
-        copies = [self._block_copy(disk) for disk in self._disks if disk.method == MIRROR]
+        copies = [(disk, self._block_copy(disk)) for disk in self._disks if disk.method == MIRROR]
 
         def switch() -> None:
             with hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
                 self.guard.check()
                 recheck_definition(self.machine)
                 copied = copied_volumes(self._conn, self.writer.note)
-                for one in copies:
+                # All of them before the first one, and each once more: the others may have taken a while.
+                for disk, _one in copies:
+                    self._require_same_file(disk)
+                for disk, one in copies:
+                    self._require_same_file(disk)
+                    self.writer.pivots(self.machine.handle, disk.ref_there)
                     try:
                         pivot(self.machine.handle, one)
                     except VirtError:
@@ -222,6 +237,16 @@ class PoolMoveSteps:
                 self.migration.switched = True
 
         return Step(f"switch {self.machine.name} to {_names(self._disks)}", switch)
+
+    def _require_same_file(self, disk: DiskMigration) -> None:
+        """Raise ConflictError when the path of a volume leads to another file than QEMU has been given, or to none."""
+        if file_id(disk.there.place) != self.files[disk.ref_there]:
+            raise ConflictError(
+                f"{disk.there.place} is not there any more, or not the file that was created for the copy of disk "
+                f"{disk.device}",
+                hint=f"{self.machine.name} keeps its old disk. Mount what belongs to pool {disk.target_pool.name}, and "
+                "run it again",
+            )
 
     def _has_arrived(self, copy: BlockCopy, copied: Sequence[CopiedVolume]) -> bool:
         with self.context.endpoints.reconnected().open_source() as conn:
