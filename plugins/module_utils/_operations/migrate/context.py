@@ -145,6 +145,10 @@ class NoteWriter:
         self.note = dataclasses.replace(self.note, left=tuple(left), made=made)
         write_note(domain, self.note)
 
+    def keep_only(self, refs: t.Collection[VolumeRef]) -> None:
+        """Before it is begun: only these volumes are made after all."""
+        self.note = self.note_of(refs)
+
     def know(self, domain: t.Any, ref: VolumeRef, identity: VolumeIdentity) -> None:
         """What tells a volume on the target from now on."""
         made = tuple(dataclasses.replace(r, identity=identity) if r == ref else r for r in self.note.made)

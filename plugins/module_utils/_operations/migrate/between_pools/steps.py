@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     stopped,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import FileId, file_id
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
@@ -42,6 +43,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.bet
     CopiedVolume,
     arrived_volumes,
     copied_volumes,
+    places_of,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import (
     PROVISION_SECONDS,
@@ -117,8 +119,39 @@ class PoolMoveSteps:
             self.migration.kept += settle(self._conn, self.machine.uuid, old)
             write_note(self.machine.handle, None)
             self.machine = with_definition_of_now(self.machine)
+            self._leave_out_arrived(finishing)
 
-        return Step(f"finish or undo what an interrupted run did to the disks of {self.machine.name}", finish)
+        finishing = Step(f"finish or undo what an interrupted run did to the disks of {self.machine.name}", finish)
+        return finishing
+
+    def plan_disks(self) -> None:
+        """Have the plan go on with what is done to the disks."""
+        if not self._disks:
+            return
+        self.migration.before.append(self.make_volumes())
+        self.migration.before += [self.copy_content(disk) for disk in self._disks if disk.method == CONTENT]
+        if any(disk.method == MIRROR for disk in self._disks):
+            self.migration.before.append(self.mirror())
+        self.migration.before.append(self.switch())
+        self.migration.after.append(self.finish())
+
+    def _leave_out_arrived(self, done: Step) -> None:
+        """A machine that is off may only now have a volume that an interrupted run had switched it to."""
+        places = places_of(self.machine.handle, libvirt.VIR_DOMAIN_XML_INACTIVE)
+        if self.machine.active or all(disk.here.place in places for disk in self._disks):
+            return
+        left = [disk for disk in self._disks if disk.there.place not in places]
+        if any(disk.here.place not in places for disk in left):
+            raise ConflictError(
+                f"{self.machine.name} has got the volumes that an interrupted run had switched it to, which are in "
+                "another pool than this run wants them in",
+                hint="Run it again",
+            )
+        self.migration.disks = left
+        self.writer.keep_only([disk.ref_there for disk in left])
+        self.migration.after.clear()
+        self.migration.before[:] = [done]
+        self.plan_disks()
 
     def make_volumes(self) -> Step:
         """The note first: whoever finds it knows what may be there."""
@@ -221,6 +254,8 @@ class PoolMoveSteps:
                 # All of them before the first one, and each once more: the others may have taken a while.
                 for disk, _one in copies:
                     self._require_same_file(disk)
+                words = self.migration.switched_words
+                self.migration.switched_words = "has some of its disks in the new pools"
                 for disk, one in copies:
                     self._require_same_file(disk)
                     self.writer.pivots(self.machine.handle, disk.ref_there)
@@ -234,7 +269,7 @@ class PoolMoveSteps:
                 # The guard has an eye on the machine over the task's connection, and libvirt gives each only one.
                 with self.context.endpoints.reconnected().open_source() as conn:
                     record(conn, find(conn, self.machine.uuid), copied)
-                self.migration.switched = True
+                self.migration.switched, self.migration.switched_words = True, words
 
         return Step(f"switch {self.machine.name} to {_names(self._disks)}", switch)
 
