@@ -142,14 +142,14 @@ def _is_file(pool: Pool) -> bool:
 
 
 def _still_open(domain: t.Any, ref: VolumeRef, path: str) -> ConflictError:
-    name, words = domain.name(), f"has volume {ref.name} of pool {ref.pool} open"
+    name = domain.name()
     if is_active(domain):
         return ConflictError(
-            f"QEMU {words}, and libvirt says that {name} does not use it",
+            f"QEMU has volume {ref.name} of pool {ref.pool} open, and libvirt says that {name} does not use it",
             hint=f"Nothing was deleted. {_shut_down(domain)}",
         )
     return ConflictError(
-        f"a QEMU {words}, and libvirt says that {name} is off",
+        f"a QEMU has volume {ref.name} of pool {ref.pool} open, and libvirt says that {name} is off",
         hint=f"Nothing was deleted. Do not start {name}: shut its guest down from within, or end the process that "
         f"fuser {path} shows. Then run it again, which finishes it",
     )
