@@ -49,6 +49,11 @@ description:
     being moved; if something else changes its definition during the move, the move fails before the switch.
   - A machine that is already on the target is left alone. An interrupted run is finished, or cleaned up, by the next
     one with the same target.
+  - When libvirt's daemon is killed while it switches a running machine to the copy of a disk in another pool, it may
+    not know afterwards which of the two volumes the machine is on. No volume that QEMU has open is deleted then,
+    whatever libvirt says. Each run fails and says so until the machine is off (M(brine.virt.virt_power) with
+    O(brine.virt.virt_power#module:state=stopped)). Then the next one gives the machine the newer volume, or keeps both
+    if it cannot tell which one that is.
   - The play's output shows the progress of each machine. It is read over a second connection, if Ansible's connection
     is V(ssh) or V(local); over other connections no progress is shown.
   - When nobody waits for it any more (Ctrl-C, a lost connection, a killed module), the migration is cancelled, the

@@ -14,7 +14,8 @@ description:
   - Brings machines of a hypervisor into a power state, many of them side by side, and waits until they are in it.
   - All machines are looked at before the first one is changed, and each is looked at again before it is changed.
   - A machine that is unfinished, whose name is only claimed, or that is being moved is refused, and so is one that is
-    running but not defined, if it would be lost.
+    running but not defined, if it would be lost. One whose disks an interrupted run has been moving to another pool
+    can be shut down (O(state=stopped)).
   - The module knows the machines of its own hypervisor only. A definition that is left over there from a machine which
     runs on another one is started like any other; the locks that QEMU takes on disk images, where the storage has
     them, are all that prevents two of them. The playbook C(brine.virt.power) asks all hypervisors, and does not start

@@ -112,29 +112,33 @@ IDENTITIES = [
     migration.VolumeIdentity(mark="4b" * 16),
     migration.VolumeIdentity(),
 ]
+BETWEEN_POOLS = (
+    migration.MigrationNote(
+        source="hv1.example.org",
+        target="hv1.example.org",
+        uri="qemu:///system",
+        made=(migration.VolumeRef("fast", "db1-system.qcow2"), migration.VolumeRef("vg", "db1-data")),
+        left=(migration.VolumeRef("default", "db1-system.qcow2"),),
+        running=True,
+        source_id="5a" * 16,
+    ),
+    [
+        migration.VolumeIdentity("3c" * 16),
+        migration.VolumeIdentity(key="aBcD12-key"),
+        migration.VolumeIdentity("3c" * 16),
+    ],
+)
 MOVES = {
     "1-first": (FIRST_MOVE, [migration.VolumeIdentity()] * 5),
     "2-identity": (dataclasses.replace(FIRST_MOVE, running=False), IDENTITIES),
     "3-source-id": (dataclasses.replace(FIRST_MOVE, running=False, source_id="5a" * 16), IDENTITIES),
-    "4-pools": (
-        migration.MigrationNote(
-            source="hv1.example.org",
-            target="hv1.example.org",
-            uri="qemu:///system",
-            made=(migration.VolumeRef("fast", "db1-system.qcow2"), migration.VolumeRef("vg", "db1-data")),
-            left=(migration.VolumeRef("default", "db1-system.qcow2"),),
-            running=True,
-            source_id="5a" * 16,
-        ),
-        [
-            migration.VolumeIdentity("3c" * 16),
-            migration.VolumeIdentity(key="aBcD12-key"),
-            migration.VolumeIdentity("3c" * 16),
-        ],
-    ),
+    "4-pools": BETWEEN_POOLS,
+    "5-pivot": BETWEEN_POOLS,
 }
 # What between pools of one hypervisor is a copy of what.
-ORIGINS = {"4-pools": ["default", "slow"]}
+ORIGINS = dict.fromkeys(("4-pools", "5-pivot"), ["default", "slow"])
+# When a running machine was about to be switched to it.
+PIVOTS = {"5-pivot": ["1763766000.125"]}
 
 SET_ASIDE = {
     "1-first": (
@@ -237,10 +241,11 @@ def test_note_of_a_move(fixtures: Path, sample: str) -> None:
     assert note == expected
     assert [volume.identity for volume in (*note.made, *note.left)] == identities
     assert [volume.origin for volume in note.made if volume.origin] == ORIGINS.get(sample, [])
+    assert [volume.pivot for volume in note.made if volume.pivot] == PIVOTS.get(sample, [])
     assert note.stays is (sample in ORIGINS)
 
 
-@pytest.mark.parametrize("sample", ["3-source-id", "4-pools"])
+@pytest.mark.parametrize("sample", ["3-source-id", "4-pools", "5-pivot"])
 def test_the_note_of_a_move_is_written_as_in_the_newest_sample(fixtures: Path, sample: str) -> None:
     element = read(fixtures, f"move/{sample}").find("metadata/{*}move")
     note = migration.read_migration_note(read(fixtures, f"move/{sample}"))
@@ -273,7 +278,7 @@ def test_of_a_first_note_no_volume_is_deleted_and_the_command_that_does_it_is_na
 
 
 @pytest.mark.parametrize(
-    "sample", ["machine/6-making-building", "machine/4-claimed", "move/3-source-id", "move/4-pools"]
+    "sample", ["machine/6-making-building", "machine/4-claimed", "move/3-source-id", "move/4-pools", "move/5-pivot"]
 )
 def test_the_page_about_formats_names_every_field(fixtures: Path, sample: str) -> None:
     root = next(parent for parent in Path(__file__).parents if (parent / "galaxy.yml").exists())

@@ -24,6 +24,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 # BLK_PERM_WRITE and BLK_PERM_RESIZE in include/block/block-common.h
 _WRITE, _RESIZE = 1, 3
 _DOING, _UNBEARABLE = 100, 200
+# Whatever QEMU does with an image; all that it has so far are fewer.
+_ALL = 64
 # Of ReplacementLock, far from QEMU's.
 _REPLACING = 300
 # struct flock of 64-bit Linux: type, whence, start, length, process
@@ -128,8 +130,31 @@ class ReplacementLock:
                 raise
 
 
-def _flock(kind: int, byte: int) -> bytes:
-    return struct.pack(_FLOCK, kind, os.SEEK_SET, byte, 1, 0)
+def is_open_in_qemu(path: str) -> bool:
+    """Whether a QEMU has a file open, be it only to read it, whatever libvirt says. False where there is no file.
+
+    Not for devices: libvirt gives each QEMU device nodes of its own, and locks on those are seen by nobody else. Raises
+    HostError when the file cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return False
+    except OSError as exc:
+        raise HostError(f"cannot read {path}: {exc.strerror}") from exc
+    try:
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _flock(fcntl.F_WRLCK, _DOING, _ALL))
+    except OSError as exc:
+        if exc.errno not in _NO_SUCH_LOCKS:
+            raise
+        return False
+    finally:
+        os.close(descriptor)
+    return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
+
+
+def _flock(kind: int, byte: int, length: int = 1) -> bytes:
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, byte, length, 0)
 
 
 def _state(found: os.stat_result) -> tuple[int, ...]:

@@ -40,13 +40,15 @@ class VolumeRef:
     """A volume by its pool and its name. These count in comparisons, what else is known does not.
 
     identity: what is known of this very one. origin: of one that a move between pools has made, the pool of the volume
-    that it is a copy of, which has the same name.
+    that it is a copy of, which has the same name. pivot: when the running machine was about to be switched from that
+    one to this, in seconds since 1970; empty until then.
     """
 
     pool: str
     name: str
     identity: VolumeIdentity = field(default=VolumeIdentity(), compare=False)
     origin: str = field(default="", compare=False)
+    pivot: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.pool}/{self.name}"
@@ -101,6 +103,8 @@ def migration_note_to_xml(note: MigrationNote) -> str:
             words = {key: value for key, value in vars(volume.identity).items() if value}
             if volume.origin:
                 words["from"] = volume.origin
+            if volume.pivot:
+                words["pivot"] = volume.pivot
             etree.SubElement(root, tag, pool=volume.pool, name=volume.name, **words)
     if note.running is not None:
         root.set("running", "yes" if note.running else "no")
@@ -133,6 +137,7 @@ def _volumes(root: t.Any, tag: str) -> tuple[VolumeRef, ...]:
             volume.get("name", ""),
             VolumeIdentity(volume.get("mark", ""), volume.get("key", ""), volume.get("written", "")),
             volume.get("from", ""),
+            volume.get("pivot", ""),
         )
         for volume in root.iterfind(f"{{{NAMESPACE}}}{tag}")
     )

@@ -147,6 +147,10 @@ class NoteWriter:
         self.note = dataclasses.replace(self.note, left=tuple(left), made=made)
         write_note(domain, self.note)
 
+    def keep_only(self, refs: t.Collection[VolumeRef]) -> None:
+        """Before it is begun: only these volumes are made after all."""
+        self.note = self.note_of(refs)
+
     def know(self, domain: t.Any, ref: VolumeRef, identity: VolumeIdentity) -> None:
         """What tells a volume on the target from now on."""
         made = tuple(dataclasses.replace(r, identity=identity) if r == ref else r for r in self.note.made)
@@ -158,6 +162,20 @@ class NoteWriter:
             self._named.add(ref)
         if changed:
             write_note(domain, self.note)
+
+    def pivots(self, domain: t.Any, ref: VolumeRef) -> None:
+        """Before the running machine is asked to go on with a volume: nobody may see how that ends."""
+        self._set_pivot(domain, [ref], f"{time.time():.3f}")
+
+    def cancelled(self, domain: t.Any, refs: t.Collection[VolumeRef]) -> None:
+        """The machine has stayed where it was: libvirt says that it has cancelled these copies."""
+        if any(ref.pivot for ref in self.note.made if ref in refs):
+            self._set_pivot(domain, refs, "")
+
+    def _set_pivot(self, domain: t.Any, refs: t.Collection[VolumeRef], pivot: str) -> None:
+        made = tuple(dataclasses.replace(ref, pivot=pivot) if ref in refs else ref for ref in self.note.made)
+        self.note = dataclasses.replace(self.note, made=made)
+        write_note(domain, self.note)
 
     def forget(self, ref: VolumeRef) -> None:
         """Its mark is about to be written over."""

@@ -31,6 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan 
     OFF,
     RUNNING,
     STARTS,
+    STOPPED,
     UP,
     Action,
     PowerRequest,
@@ -162,7 +163,7 @@ class _MachineRun:
         """Ask libvirt, where that is still right; None when the machine is there already."""
         with self._others.held():
             now = view_machine(self._result.machine.handle)
-            now.require_changeable()
+            now.require_changeable(only_off=self._request.state == STOPPED)
             if first:
                 actions = plan_actions(now, self._request)
                 if not actions:
@@ -184,7 +185,7 @@ class _MachineRun:
                 self._result.done.append(Action.SHUT_DOWN)
                 return
             # The guest may have been waited for for minutes.
-            now.require_changeable()
+            now.require_changeable(only_off=self._request.state == STOPPED)
             require_kept(now, (action,))
             change = self._ask(action, now)
         change.finish()

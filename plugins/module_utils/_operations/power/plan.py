@@ -65,7 +65,7 @@ class PowerRequest:
 
 def plan_actions(machine: PowerView, request: PowerRequest) -> tuple[Action, ...]:
     """What is to be done, in order; nothing when it is so already. Raises VirtError when it cannot be done."""
-    machine.require_changeable()
+    machine.require_changeable(only_off=request.state == STOPPED)
     actions = _actions(machine, request)
     require_kept(machine, actions)
     return actions

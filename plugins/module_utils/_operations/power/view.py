@@ -49,6 +49,10 @@ class HalfRevertedError(ConflictError):
     """A run is reverting the machine, or was cut off while it did."""
 
 
+class DisksMovingError(ConflictError):
+    """A run is moving the machine's disks to another pool, or was cut off while it did."""
+
+
 @dataclass(frozen=True)
 class PowerView:
     """What is known of one machine's power.
@@ -74,10 +78,14 @@ class PowerView:
     delay_seconds: int = 0
     error: VirtError | None = None
 
-    def require_changeable(self) -> None:
-        """Raise VirtError when nobody is to change its state now."""
+    def require_changeable(self, *, only_off: bool = False) -> None:
+        """Raise VirtError when nobody is to change its state now.
+
+        only_off: it is to be off, and no more. That may be what its disks wait for, if the run that moved them has
+        ended, as whoever holds the machine's lock knows.
+        """
         error = self.error or self.refusal
-        if error is not None:
+        if error is not None and not (only_off and isinstance(error, DisksMovingError)):
             raise error
 
 
@@ -156,7 +164,7 @@ def _refusal(record: Mapping[str, t.Any]) -> VirtError | None:
     if record["moving"]:
         target = record["moving"]["target"]
         if target == record["moving"]["source"]:
-            return ConflictError(
+            return DisksMovingError(
                 "its disks are being moved to another pool, or that was interrupted",
                 hint="Wait until that ends. If nobody is moving them, run virt_migrate with that pool again, which "
                 "finishes it",

@@ -139,7 +139,7 @@ def _require_running(domain: t.Any) -> None:
 def wait_for_pivot(domain: t.Any) -> None:
     """Wait until libvirt has ended what it is just ending: it goes on with that when the one who asked for it is dead.
 
-    Raises HostError when it takes too long.
+    Raises ConflictError when it takes too long: a daemon that was killed meanwhile has forgotten how it ended.
     """
     end = time.monotonic() + _ENDING_SECONDS
     while True:
@@ -148,8 +148,11 @@ def wait_for_pivot(domain: t.Any) -> None:
         if not ending:
             return
         if time.monotonic() > end:
-            raise HostError(
-                f"libvirt has not ended a copy of a disk of machine {domain.name()} in {_ENDING_SECONDS:g} s"
+            raise ConflictError(
+                f"libvirt has not ended the copy of a disk of machine {domain.name()} in {_ENDING_SECONDS:g} s, and "
+                "cannot say which of the two volumes QEMU writes to",
+                hint=f"Nothing was deleted. Shut {domain.name()} down (virt_power with state: stopped), and run it "
+                "again, which finishes it",
             )
         time.sleep(_LOOK_SECONDS)
 
@@ -160,12 +163,16 @@ def pivot(domain: t.Any, copy: BlockCopy) -> None:
         domain.blockJobAbort(copy.device, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
 
 
-def cancel_block_copies(domain: t.Any, places: Collection[str]) -> None:
-    """End all copies that go to these places; the disks stay where they are. Raises an error of ours."""
+def cancel_block_copies(domain: t.Any, places: Collection[str]) -> set[str]:
+    """End all copies that go to these places; the disks stay where they are.
+
+    The places of those that libvirt has cancelled, and not of those that had ended before. Raises an error of ours.
+    """
     wait_for_pivot(domain)
+    cancelled: set[str] = set()
     with translate_errors(f"cannot inspect machine {domain.name()}"):
         if not domain.isActive():
-            return
+            return cancelled
     for device, mirror in read_mirrors(domain).items():
         if mirror.place in places:
             # It may have ended by itself, or with the machine.
@@ -173,7 +180,9 @@ def cancel_block_copies(domain: t.Any, places: Collection[str]) -> None:
             what = f"cannot end the copy of disk {device} of machine {domain.name()}"
             with translate_errors(what), suppress_codes(*gone):
                 domain.blockJobAbort(device, 0)
+                cancelled.add(mirror.place)
     with translate_errors(f"cannot inspect machine {domain.name()}"):
         left = [one for one in read_mirrors(domain).values() if one.place in places] if domain.isActive() else []
     if left:
         raise HostError(f"libvirt does not end the copies of the disks of machine {domain.name()}")
+    return cancelled

@@ -17,10 +17,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_fa
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import (
-    is_empty_copy,
-    mirrors_of,
-)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import mirrors_of
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import is_empty_copy
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import (
     ALL,
     MigrationOptions,

@@ -41,8 +41,6 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.pre
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import recheck_source
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import (
-    CONTENT,
-    MIRROR,
     DiskMigration,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
@@ -94,7 +92,7 @@ def plan_between_pools(
 
     def check_space() -> None:
         pools = Pools(context.source.conn)
-        now = [dataclasses.replace(disk, target_pool=pools.get(disk.target_pool.name)) for disk in disks]
+        now = [dataclasses.replace(disk, target_pool=pools.get(disk.target_pool.name)) for disk in migration.disks]
         mine = space_requests(now, target)[len(target.hypervisor.space_requests) :]
         require_free_space(mine, where or None)
 
@@ -111,13 +109,7 @@ def plan_between_pools(
     migration.release = guard.end
     if old is not None:
         migration.before.append(steps.finish_earlier(old))
-    if disks:
-        migration.before.append(steps.make_volumes())
-        migration.before += [steps.copy_content(disk) for disk in disks if disk.method == CONTENT]
-        if any(disk.method == MIRROR for disk in disks):
-            migration.before.append(steps.mirror())
-        migration.before.append(steps.switch())
-        migration.after.append(steps.finish())
+    steps.plan_disks()
     return migration
 
 

@@ -4,19 +4,17 @@
 """How a move between pools ends, whether it went well, failed or was cut off: by where the machine's disks are now.
 
 A volume that the machine has as a disk has arrived, and the one that it is a copy of goes. Any other that was made goes
-itself. So it may be done at any time, and twice.
+itself. So it may be done at any time, and twice. Nothing goes that QEMU has open, whatever libvirt says.
 """
 
 from __future__ import annotations
 
-import contextlib
 import typing as t
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.files import sync_file
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml, read_description
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
@@ -25,44 +23,30 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.block_copy import cancel_block_copies
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     CreationNote,
     VolumeNote,
     read_notes,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import MigrationNote, VolumeRef
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import NETWORK, DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import NETWORK
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.migrated_domain import migrated_domain_xml
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import (
+    CopiedVolume,
+    arrived_volumes,
+    copied_volumes,
+    formats_of,
+    places_of,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.pivots import (
+    newer_volumes,
+    require_closed,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import find, is_active
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import delete_proven
 
 # How long a run that makes or changes machines may take.
 PROVISION_SECONDS = 300
-
-
-@dataclass(frozen=True)
-class CopiedVolume:
-    """A volume that a move has made: the pool and name of it and of the old one, and where each is.
-
-    old_place: None where the old one's pool cannot be asked.
-    """
-
-    made: VolumeRef
-    old: VolumeRef
-    there: DiskSource
-    old_place: str | None
-
-
-def copied_volumes(conn: VirConnect, note: MigrationNote) -> list[CopiedVolume]:
-    """What a move has made, or was about to make. Raises an error of ours for a pool that is not there any more."""
-    pools, found = Pools(conn), []
-    for made in note.made:
-        old, old_place = VolumeRef(made.origin, made.name), None
-        with contextlib.suppress(VirtError):
-            old_place = pools.get(old.pool).volume_path(old.name)
-        found.append(CopiedVolume(made, old, pools.get(made.pool).source_of(made.name), old_place))
-    return found
 
 
 def settle(
@@ -77,23 +61,27 @@ def settle(
 
     trusted_made, trusted_left: volumes that this very run has made or copied, which need no proof.
     What stays of those, and why, in sentences. The note stays as well. Raises an error of ours, and deletes nothing,
-    when the machine is not here.
+    when the machine is not here, and when it cannot be told which volume has its data.
     """
     domain = find(conn, uuid)
     if domain is None:
         raise HostError("the machine is not on this hypervisor any more, so none of its volumes is deleted")
     name, copied = domain.name(), copied_volumes(conn, note)
-    cancel_block_copies(domain, {one.there.place for one in copied})
-    with hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
-        arrived = arrived_volumes(domain, copied)
+    cancelled = cancel_block_copies(domain, {one.there.place for one in copied})
+    asked = [one for one in copied if one.made.pivot and one.there.place not in cancelled]
+    with newer_volumes(conn, domain, asked) as newer, hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
+        arrived = [*newer, *(one for one in arrived_volumes(domain, copied) if one not in newer)]
+        useless = [one for one in copied if one not in arrived]
         kept: list[str] = []
         if arrived:
             record(conn, domain, arrived)
             flush(arrived)
-            gone = {one.old for one in arrived}
-            kept += delete_proven(conn, [ref for ref in note.left if ref in gone], trusted=trusted_left, left_by=name)
-        useless = [one for one in copied if one not in arrived]
-        formats = _formats(domain)
+        gone = {one.old for one in arrived}
+        left = [ref for ref in note.left if ref in gone]
+        require_closed(conn, domain, [*left, *(one.made for one in useless)])
+        if left:
+            kept += delete_proven(conn, left, trusted=trusted_left, left_by=name)
+        formats = formats_of(domain)
         trusted = [*trusted_made, *(one.made for one in useless if _is_empty(conn, one, formats))]
         return kept + delete_proven(conn, [one.made for one in useless], trusted=trusted, fresh=True, left_by=name)
 
@@ -113,33 +101,6 @@ def is_empty_copy(pool: Pool, made: VolumeRef, old: Volume) -> bool:
     making = CreationNote(made.identity.mark, old.capacity_bytes, old.backing_path or "")
     note = VolumeNote(made.pool, made.name, "disk", format=old.format, making=making)
     return is_proven(pool, note)
-
-
-def _formats(domain: t.Any) -> dict[str, str]:
-    """What the machine takes its disks for, by their places."""
-    with translate_errors(f"cannot inspect machine {domain.name()}"):
-        xml = read_description(f"machine {domain.name()}", domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-    found = ((DiskSource.read(disk), driver_format(disk)) for disk in xml.iterfind("devices/disk"))
-    return {source.place: image_format for source, image_format in found if source is not None}
-
-
-def arrived_volumes(domain: t.Any, copied: Iterable[CopiedVolume]) -> list[CopiedVolume]:
-    """Those that the machine has as disks, instead of the old ones."""
-    defined, running = _places(domain, libvirt.VIR_DOMAIN_XML_INACTIVE), frozenset[str]()
-    if is_active(domain):
-        running = _places(domain, 0)
-    return [
-        one
-        for one in copied
-        if one.there.place in running or (one.there.place in defined and one.old_place not in running)
-    ]
-
-
-def _places(domain: t.Any, flags: int) -> frozenset[str]:
-    with translate_errors(f"cannot inspect machine {domain.name()}"):
-        xml = read_description(f"machine {domain.name()}", domain.XMLDesc(flags))
-    found = (DiskSource.read(disk) for disk in xml.iterfind("devices/disk"))
-    return frozenset(source.place for source in found if source is not None)
 
 
 def record(conn: VirConnect, domain: t.Any, copied: Collection[CopiedVolume]) -> None:
@@ -163,7 +124,7 @@ def record(conn: VirConnect, domain: t.Any, copied: Collection[CopiedVolume]) ->
 
 def _require_named(domain: t.Any, copied: Collection[CopiedVolume]) -> None:
     """What libvirt has written is read again: the old volumes are deleted after this."""
-    defined = _places(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)
+    defined = places_of(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)
     for one in copied:
         if one.old_place in defined:
             raise ConflictError(
@@ -177,10 +138,3 @@ def flush(copied: Iterable[CopiedVolume]) -> None:
     for one in copied:
         if one.there.type != NETWORK:
             sync_file(one.there.path)
-
-
-def mirrors_of(disk: etree._Element, places: Collection[str]) -> bool:
-    """Whether the job that runs on a disk is a copy to one of these places."""
-    mirror = disk.find("mirror")
-    source = None if mirror is None else DiskSource.read(mirror)
-    return source is not None and source.place in places

@@ -9,15 +9,18 @@ import dataclasses
 import os
 import typing as t
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
     HostError,
     UnsupportedError,
     VirtError,
     stopped,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import FileId, file_id
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.block_copy import (
     BlockCopy,
@@ -36,11 +39,14 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import (
-    PROVISION_SECONDS,
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import (
     CopiedVolume,
     arrived_volumes,
     copied_volumes,
+    places_of,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import (
+    PROVISION_SECONDS,
     record,
     settle,
 )
@@ -85,7 +91,8 @@ class PoolMoveSteps:
     """The steps, and all that they have in common.
 
     machine: as it was planned; what an interrupted run had left undone changes it. check_space: raises when a pool has
-    no room for the disks any more. on_progress ends a copy when the time is up.
+    no room for the disks any more. on_progress ends a copy when the time is up. files: those that were created for QEMU
+    to copy to.
     """
 
     migration: MigrationPlan
@@ -95,6 +102,7 @@ class PoolMoveSteps:
     guard: WriteGuard
     check_space: Callable[[], None]
     on_progress: ProgressCallback
+    files: dict[VolumeRef, FileId] = field(default_factory=dict)
 
     @property
     def _conn(self) -> t.Any:
@@ -111,8 +119,39 @@ class PoolMoveSteps:
             self.migration.kept += settle(self._conn, self.machine.uuid, old)
             write_note(self.machine.handle, None)
             self.machine = with_definition_of_now(self.machine)
+            self._leave_out_arrived(finishing)
 
-        return Step(f"finish or undo what an interrupted run did to the disks of {self.machine.name}", finish)
+        finishing = Step(f"finish or undo what an interrupted run did to the disks of {self.machine.name}", finish)
+        return finishing
+
+    def plan_disks(self) -> None:
+        """Have the plan go on with what is done to the disks."""
+        if not self._disks:
+            return
+        self.migration.before.append(self.make_volumes())
+        self.migration.before += [self.copy_content(disk) for disk in self._disks if disk.method == CONTENT]
+        if any(disk.method == MIRROR for disk in self._disks):
+            self.migration.before.append(self.mirror())
+        self.migration.before.append(self.switch())
+        self.migration.after.append(self.finish())
+
+    def _leave_out_arrived(self, done: Step) -> None:
+        """A machine that is off may only now have a volume that an interrupted run had switched it to."""
+        places = places_of(self.machine.handle, libvirt.VIR_DOMAIN_XML_INACTIVE)
+        if self.machine.active or all(disk.here.place in places for disk in self._disks):
+            return
+        left = [disk for disk in self._disks if disk.there.place not in places]
+        if any(disk.here.place not in places for disk in left):
+            raise ConflictError(
+                f"{self.machine.name} has got the volumes that an interrupted run had switched it to, which are in "
+                "another pool than this run wants them in",
+                hint="Run it again",
+            )
+        self.migration.disks = left
+        self.writer.keep_only([disk.ref_there for disk in left])
+        self.migration.after.clear()
+        self.migration.before[:] = [done]
+        self.plan_disks()
 
     def make_volumes(self) -> Step:
         """The note first: whoever finds it knows what may be there."""
@@ -125,6 +164,8 @@ class PoolMoveSteps:
             self.writer.begin(self.machine.handle, left, upload.token)
             for disk in self._disks:
                 make_and_note(disk, made)
+                if disk.method == MIRROR:
+                    self.files[disk.ref_there] = file_id(disk.there.place)
                 check_size(disk)
                 identity = identify_source(disk.target_pool, disk.volume.name, upload.token)
                 if identity == VolumeIdentity():
@@ -170,7 +211,7 @@ class PoolMoveSteps:
 
     def mirror(self) -> Step:
         """QEMU copies the disks of a running machine, and keeps the copies up to date."""
-        copies = [self._block_copy(disk) for disk in self._disks if disk.method == MIRROR]
+        copies = [(disk, self._block_copy(disk)) for disk in self._disks if disk.method == MIRROR]
         done: dict[str, int] = {}
 
         def progress(device: str, now: int, total: int) -> None:
@@ -181,10 +222,11 @@ class PoolMoveSteps:
             self.on_progress(f"disk {device}", now, total)
 
         def copy() -> None:
-            for one in copies:
+            for disk, one in copies:
+                self._require_same_file(disk)
                 begin_block_copy(self.machine.handle, one)
             try:
-                wait_until_mirrored(self.machine.handle, copies, progress)
+                wait_until_mirrored(self.machine.handle, [one for _disk, one in copies], progress)
             except BlockCopyError as exc:
                 raise HostError(f"{exc.what}{_free_words(self._disks)}", where=exc.where, hint=exc.hint) from exc
 
@@ -192,21 +234,31 @@ class PoolMoveSteps:
             with self.context.endpoints.reconnected().open_source() as conn:
                 domain = find(conn, self.machine.uuid)
                 if domain is not None:
-                    cancel_block_copies(domain, {one.there.place for one in copies})
+                    cancelled = cancel_block_copies(domain, {one.there.place for _disk, one in copies})
+                    self.writer.cancelled(
+                        domain, [disk.ref_there for disk, one in copies if one.there.place in cancelled]
+                    )
 
         names = ", ".join(str(disk.ref) for disk in self._disks if disk.method == MIRROR)
         return Step(f"copy {names} while {self.machine.name} runs", copy, undo)
 
     def switch(self) -> Step:
         """The machine goes on with the new volumes, and so does its definition."""
-        copies = [self._block_copy(disk) for disk in self._disks if disk.method == MIRROR]
+        copies = [(disk, self._block_copy(disk)) for disk in self._disks if disk.method == MIRROR]
 
         def switch() -> None:
             with hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
                 self.guard.check()
                 recheck_definition(self.machine)
                 copied = copied_volumes(self._conn, self.writer.note)
-                for one in copies:
+                # All of them before the first one, and each once more: the others may have taken a while.
+                for disk, _one in copies:
+                    self._require_same_file(disk)
+                words = self.migration.switched_words
+                self.migration.switched_words = "has some of its disks in the new pools"
+                for disk, one in copies:
+                    self._require_same_file(disk)
+                    self.writer.pivots(self.machine.handle, disk.ref_there)
                     try:
                         pivot(self.machine.handle, one)
                     except VirtError:
@@ -217,9 +269,19 @@ class PoolMoveSteps:
                 # The guard has an eye on the machine over the task's connection, and libvirt gives each only one.
                 with self.context.endpoints.reconnected().open_source() as conn:
                     record(conn, find(conn, self.machine.uuid), copied)
-                self.migration.switched = True
+                self.migration.switched, self.migration.switched_words = True, words
 
         return Step(f"switch {self.machine.name} to {_names(self._disks)}", switch)
+
+    def _require_same_file(self, disk: DiskMigration) -> None:
+        """Raise ConflictError when the path of a volume leads to another file than QEMU has been given, or to none."""
+        if file_id(disk.there.place) != self.files[disk.ref_there]:
+            raise ConflictError(
+                f"{disk.there.place} is not there any more, or not the file that was created for the copy of disk "
+                f"{disk.device}",
+                hint=f"{self.machine.name} keeps its old disk. Mount what belongs to pool {disk.target_pool.name}, and "
+                "run it again",
+            )
 
     def _has_arrived(self, copy: BlockCopy, copied: Sequence[CopiedVolume]) -> bool:
         with self.context.endpoints.reconnected().open_source() as conn:

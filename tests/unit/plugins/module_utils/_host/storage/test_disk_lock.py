@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock, is_open_in_qemu
 
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-io"), reason="qemu-utils is not installed")
 
@@ -90,6 +90,30 @@ def test_a_disk_that_somebody_writes_to_is_not_begun(disk: Path) -> None:
 def test_a_disk_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="cannot read"):
         DiskLock(str(tmp_path / "none")).hold()
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("mode", [[], ["-r"]], ids=["writing", "reading"])
+def test_whether_a_qemu_has_it_open(disk: Path, mode: list[str]) -> None:
+    assert not is_open_in_qemu(str(disk))
+    command = ["qemu-io", "-f", "raw", *mode, str(disk)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write("length\n")
+        process.stdin.flush()
+        # It answers when it has the file open.
+        assert process.stdout.readline()
+        assert is_open_in_qemu(str(disk))
+        process.stdin.close()
+    assert not is_open_in_qemu(str(disk))
+
+
+def test_our_own_lock_is_not_qemu(disk: Path) -> None:
+    held = DiskLock(str(disk))
+    held.hold()
+    assert not is_open_in_qemu(str(disk))
+    held.release()
+    assert not is_open_in_qemu(str(disk.with_suffix(".none")))
 
 
 def _lock(kind: int, byte: int) -> bytes:

@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan 
     plan_actions,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import PowerSelection
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import DisksMovingError, PowerView
 
 OFF = ("shutoff", "saved")
 # The requested state; for each state that a machine is in: the actions, or words of the refusal.
@@ -122,6 +122,14 @@ def test_one_that_has_crashed_and_is_off_is_off() -> None:
 def test_a_refusal_stands_whatever_is_asked_for(wanted: str) -> None:
     refusal = ConflictError("it is being moved from hv1 to hv2")
     assert planned(machine("running", refusal=refusal), wanted) == "!it is being moved from hv1 to hv2"
+
+
+@pytest.mark.parametrize("wanted", ["running", "paused", "saved", "rebooted", "cycled"])
+def test_while_its_disks_are_moved_it_only_goes_off(wanted: str) -> None:
+    """What nobody has seen the end of can be finished then; the machine's lock keeps it from a move that goes on."""
+    refusal = DisksMovingError("its disks are being moved to another pool")
+    assert planned(machine("running", refusal=refusal), "stopped") == "shut down"
+    assert planned(machine("running", refusal=refusal), wanted) == "!its disks are being moved to another pool"
 
 
 @pytest.mark.parametrize("wanted", ["stopped", "saved", "cycled"])

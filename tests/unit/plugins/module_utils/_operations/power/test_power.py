@@ -39,6 +39,7 @@ DOMAIN = """
 </domain>
 """
 MOVE = "<m:move xmlns:m='urn:brine:virt:move:1' source='hv1' target='hv2' uri='qemu+tls://hv2/system'/>"
+POOLS = "<m:move xmlns:m='urn:brine:virt:move:1' source='hv1' target='hv1' uri='qemu:///system'/>"
 CLAIM = "<brine:machine status='building' claimed='yes'/>"
 # A guest that does not go off when it is told to.
 DEAF = "<on_poweroff>restart</on_poweroff>"
@@ -142,6 +143,14 @@ def test_machines_that_belong_to_another_run_are_left_alone(node: Node) -> None:
         assert found["name1"].startswith("only its name is claimed, ")
         assert found["mover"].startswith("it is being moved from hv1 to hv2, or its move was interrupted. ")
     assert node.states() == before
+
+
+@pytest.mark.parametrize("node", [[("mover", RUNNING, POOLS, "")]], indirect=True)
+def test_a_machine_whose_disks_an_interrupted_run_has_moved_goes_off_and_not_on(node: Node) -> None:
+    assert node.run("rebooted")["mover"]["msg"].startswith("its disks are being moved to another pool, or that was ")
+    assert node.run("stopped")["mover"]["actions"] == ["shut down"]
+    assert node.states() == {"mover": "shutoff"}
+    assert node.run("running")["mover"]["msg"].startswith("its disks are being moved to another pool, or that was ")
 
 
 @pytest.mark.parametrize("node", [[("deaf", RUNNING, "", DEAF), ("web1", RUNNING, "", "")]], indirect=True)

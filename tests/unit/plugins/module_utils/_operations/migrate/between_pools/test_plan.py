@@ -9,6 +9,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import os
 import threading
 import typing as t
 from collections.abc import Iterator
@@ -49,9 +50,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
     MigrationTarget,
     read_source_machine,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import run
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.migrate.between_pools.node import (
     DATA,
     disk,
+    disk_places,
     volume,
     write_node,
 )
@@ -238,6 +241,33 @@ def test_what_was_interrupted_is_ended_first_and_its_volume_is_in_nobodys_way(wo
     assert plan().actions == ["finish or undo what an interrupted run did to the disks of web1"]
 
 
+@pytest.mark.parametrize(("pool", "there"), [("fast", True), ("images", False)])
+def test_what_an_interrupted_run_had_switched_a_machine_to_is_not_copied_again(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: str, there: bool
+) -> None:
+    locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
+    monkeypatch.setattr(settle, "hypervisor_lock", locked)
+    host = world(off=True)
+    domain = host.conn.lookupByName("web1")
+    made = VolumeRef("fast", "web1-data.raw", origin="slow", pivot="1763766000.000")
+    write_note(domain, note(host, made=(made,)))
+    plan = host(disks={"data": pool})
+    host.conn.storagePoolLookupByName("fast").createXML(volume("web1-data.raw"))
+    for name, moment in (("slow", 1763760000), ("fast", 1763770000)):
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "web1-data.raw"
+        path.write_text(name)
+        os.utime(path, (moment, moment))
+    if not there:
+        with pytest.raises(ConflictError, match="in another pool than this run wants them in. Run it again"):
+            plan.before[0].apply()
+        return
+    run(plan.before)
+    assert plan.actions == ["finish or undo what an interrupted run did to the disks of web1"]
+    assert disk_places(domain)[1] == "fast/web1-data.raw"
+    assert plan.disks == []
+
+
 @pytest.mark.parametrize(
     "special", [{"target": "hv2"}, {"source": "hv0", "target": "hv0"}, {"source_id": "0" * 32}], ids=str
 )
@@ -313,6 +343,33 @@ def test_what_was_created_goes_when_it_is_rolled_back(
     make.undo()
     assert pool.listVolumes() == []
     assert "brinemove" not in domain.XMLDesc(0) + domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+
+
+@pytest.mark.parametrize("changed", ["gone", "another"])
+@pytest.mark.parametrize("step", ["copy", "switch"])
+def test_a_volume_that_is_not_the_one_that_was_created_is_neither_copied_to_nor_switched_to(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, step: str
+) -> None:
+    """A pool that is unmounted meanwhile, also lazily: QEMU would go on with a file that no path leads to."""
+    locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
+    monkeypatch.setattr(steps, "hypervisor_lock", locked)
+    path = tmp_path / "fast" / "web1-data.raw"
+    path.parent.mkdir()
+    path.touch()
+    plan = world()(disks={"data": "fast"})
+    make, copying, switch = plan.before
+    make.apply()
+    path.unlink()
+    if changed == "another":
+        (tmp_path / "fast" / "other").touch()
+        path.touch()
+    acting = copying if step == "copy" else switch
+    with pytest.raises(ConflictError) as caught:
+        acting.apply()
+    assert str(caught.value).startswith(
+        f"{path} is not there any more, or not the file that was created for the copy of disk vdb. web1 keeps its "
+    )
+    assert not plan.switched
 
 
 def test_a_pool_that_rounds_sizes_is_refused(world: World) -> None:

@@ -19,11 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.locks import hype
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import MigrationNote, VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools import settle as settling
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import (
-    copied_volumes,
-    record,
-    settle,
-)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import copied_volumes
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import record, settle
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import write_note
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.migrate.between_pools.node import (
     UUID,

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The volumes that a move between pools has made, and which of them the machine has, by what libvirt says of it."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import MigrationNote, VolumeRef
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import is_active
+
+
+@dataclass(frozen=True)
+class CopiedVolume:
+    """A volume that a move has made: the pool and name of it and of the old one, and where each is.
+
+    old_place: None where the old one's pool cannot be asked.
+    """
+
+    made: VolumeRef
+    old: VolumeRef
+    there: DiskSource
+    old_place: str | None
+
+
+def copied_volumes(conn: VirConnect, note: MigrationNote) -> list[CopiedVolume]:
+    """What a move has made, or was about to make. Raises an error of ours for a pool that is not there any more."""
+    pools, found = Pools(conn), []
+    for made in note.made:
+        old, old_place = VolumeRef(made.origin, made.name), None
+        with contextlib.suppress(VirtError):
+            old_place = pools.get(old.pool).volume_path(old.name)
+        found.append(CopiedVolume(made, old, pools.get(made.pool).source_of(made.name), old_place))
+    return found
+
+
+def formats_of(domain: t.Any) -> dict[str, str]:
+    """What the machine takes its disks for, by their places."""
+    with translate_errors(f"cannot inspect machine {domain.name()}"):
+        xml = read_description(f"machine {domain.name()}", domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+    found = ((DiskSource.read(disk), driver_format(disk)) for disk in xml.iterfind("devices/disk"))
+    return {source.place: image_format for source, image_format in found if source is not None}
+
+
+def arrived_volumes(domain: t.Any, copied: Iterable[CopiedVolume]) -> list[CopiedVolume]:
+    """Those that the machine has as disks, instead of the old ones."""
+    defined, running = places_of(domain, libvirt.VIR_DOMAIN_XML_INACTIVE), frozenset[str]()
+    if is_active(domain):
+        running = places_of(domain, 0)
+    return [
+        one
+        for one in copied
+        if one.there.place in running or (one.there.place in defined and one.old_place not in running)
+    ]
+
+
+def places_of(domain: t.Any, flags: int) -> frozenset[str]:
+    with translate_errors(f"cannot inspect machine {domain.name()}"):
+        xml = read_description(f"machine {domain.name()}", domain.XMLDesc(flags))
+    found = (DiskSource.read(disk) for disk in xml.iterfind("devices/disk"))
+    return frozenset(source.place for source in found if source is not None)
+
+
+def mirrors_of(disk: etree._Element, places: Collection[str]) -> bool:
+    """Whether the job that runs on a disk is a copy to one of these places."""
+    mirror = disk.find("mirror")
+    source = None if mirror is None else DiskSource.read(mirror)
+    return source is not None and source.place in places
