@@ -93,7 +93,8 @@ def _fits(value: str, allowed: str, machine: str) -> bool:
 def _together(element: etree._Element, path: str, place: str) -> t.Iterator[str]:
     """What is harmless by itself, but not with what else the element has, or lacks."""
     parent = element.getparent()
-    if path == "os/loader" and element.get("type") == "pflash" and element.get("readonly") != "yes":
+    readonly = element.get("readonly", "no" if element.get("type") == "pflash" else "yes")
+    if path == "os/loader" and readonly != "yes":
         # QEMU would let the guest write it.
         yield f"has {place} that is not readonly"
     if parent is not None and path in {f"devices/{kind}/source" for kind in _CHARACTERS}:

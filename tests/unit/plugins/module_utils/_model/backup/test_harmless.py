@@ -194,6 +194,7 @@ DEVICE = "</devices>"
         ("</os>", "<smbios mode='host'/>", "has mode=host in <smbios> of <os>"),
         ("</os>", "<acpi><table type='slic'>/etc/shadow</table></acpi>", "has <acpi> of <os>"),
         ("readonly='yes'", "readonly='no'", "has <loader> of <os> that is not readonly"),
+        ("readonly='yes' secure='yes' type='pflash'", "readonly='no'", "has <loader> of <os> that is not readonly"),
         ("readonly='yes' ", "", "has <loader> of <os> that is not readonly"),
         ("/usr/share/OVMF/OVMF_VARS.fd", "/etc/shadow", "has template=/etc/shadow in <nvram> of <os>"),
         (">/machine<", ">/system.slice<", "names /system.slice in <partition> of <resource>"),
