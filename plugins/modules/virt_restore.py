@@ -29,9 +29,10 @@ description:
   - The restored disks are volumes of their own, without a backing image. The machine owns them, as if it had been
     created with them, and keeps its tags, variables and the like. Checkpoints are not restored, so that its next backup
     is a full one.
-  - The manifest and the definition in a backup are checked like any other input. A definition that names other files or
-    devices of the hypervisor than disks, or passes arguments to QEMU, is refused without O(trust_definition=true). What
-    was in CD-ROM drives, and disks that are not in the backup, is left out with a warning.
+  - The manifest and the definition in a backup are checked like any other input. A definition with
+    anything in it that is not known to be harmless to the hypervisor, such as a device or file of it or arguments for
+    QEMU, is refused without O(trust_definition=true). What was in CD-ROM drives, and disks that are not in the backup,
+    is left out with a warning.
 extends_documentation_fragment:
   - brine.virt._attributes
   - brine.virt._backup
@@ -112,7 +113,7 @@ options:
   trust_definition:
     description:
       - Take the definition as it is in the backup. With it, whoever can write to the backup decides which of the
-        hypervisor's files and devices the machine gets.
+        hypervisor's files, devices and services the machine gets.
     type: bool
     default: false
 notes:

@@ -242,6 +242,9 @@ def _check_whole(manifest: Manifest, number: int) -> None:
         raise ManifestError("it names one file twice")
     if len({disk.target for disk in manifest.disks}) != len(manifest.disks):
         raise ManifestError("it names one disk twice")
+    seeds = [disk.target for disk in manifest.disks if disk.role == SEED]
+    if len(seeds) > 1:
+        raise ManifestError(f"it has more than one seed ({', '.join(seeds)})")
     _check_form(manifest, number)
     if any(disk.backing not in (None, manifest.parent) for disk in manifest.disks):
         raise ManifestError(f"a disk is backed by another backup than its parent {manifest.parent}")

@@ -3,21 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The definition in a backup as the restored machine gets it: other disks, and another identity if it gets one.
 
-Whoever can write to the backup can write the definition. What leads to other files and devices of the hypervisor is
-refused, unless the task trusts it.
+Whoever can write to the backup can write the definition; harmless.py looks at what is made here.
 """
 
 from __future__ import annotations
 
 import copy
-import itertools
 import posixpath
 import secrets
 import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     ADDRESS_VARIABLES,
@@ -26,23 +23,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     notes_to_element,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-
-_QEMU = "{http://libvirt.org/schemas/domain/qemu/1.0}"
-# What is of the hypervisor, or may run or confine what it likes.
-_FOREIGN = ("filesystem", "hostdev", "seclabel", "shmem", "lease")
-# Firmware, programs and logs have their places; an entropy source is everybody's.
-_FINE_FOLDERS = ("/usr/share/", "/var/log/libvirt/")
-# What a guest says is written into these.
-_WRITTEN_TAGS, _LOGS = ("source", "log"), "/var/log/libvirt/"
-_FINE_PATHS = ("/dev/urandom", "/dev/random", "/dev/hwrng")
-# libvirt and QEMU take what is no absolute path from / on, and a program by its name alone.
-_PATH_ATTRIBUTES = (
-    *("path", "file", "socket", "tap", "vhost", "evdev", "rendernode", "template"),
-    *("logFile", "serverName"),
-)
-_PATH_TAGS = ("kernel", "initrd", "dtb", "shim", "loader", "table", "path", "database")
-# Written here, or no path of a file.
-_NOT_LOOKED_AT = ("metadata", "disk", "resource", "title", "description", "name")
 
 
 @dataclass(frozen=True)
@@ -61,63 +41,6 @@ class RestoredDomain:
     root: t.Any
     lost: list[str] = field(default_factory=list)
     macs: dict[str, str] = field(default_factory=dict)
-
-
-def require_harmless(domain: etree._Element, where: str) -> None:
-    """Raise InputError for the definition of a restored machine with something in it that leads to the hypervisor's own
-    files or devices, or passes arguments to QEMU. where: the file that it was in."""
-    found = next(itertools.chain(_harmful(domain), _namespaces(domain)), None)
-    if found is not None:
-        raise InputError(
-            f"the definition in {where} {found}, which could be anything on this hypervisor",
-            hint="Look at it; with trust_definition: true it is taken as it is",
-        )
-
-
-def _harmful(element: etree._Element) -> t.Iterator[str]:
-    # Of a comment it is a function.
-    tag = str(element.tag)
-    if tag.startswith(_QEMU):
-        yield f"has arguments for QEMU (qemu:{tag[len(_QEMU) :]})"
-    if tag in _FOREIGN:
-        yield f"has a <{tag}>"
-    if tag in _NOT_LOOKED_AT:
-        return
-    if tag == "graphics" and element.get("address") is not None:
-        yield "has <graphics> on a D-Bus of the hypervisor"
-    if tag == "interface" and element.get("type") == "hostdev":
-        yield "has an <interface> of type hostdev"
-    if tag == "input" and element.find("source") is not None:
-        yield "has an <input> of the hypervisor's own devices"
-    named = [(name in _PATH_ATTRIBUTES, str(text)) for name, text in element.attrib.items()]
-    for is_path, text in (*named, (tag in _PATH_TAGS, _text(element))):
-        if text and (is_path or text.startswith("/")) and not _is_fine(text, written=tag in _WRITTEN_TAGS):
-            yield f"names {text:.200} in <{tag}>"
-    for child in element:
-        yield from _harmful(child)
-
-
-def _text(element: etree._Element) -> str:
-    """The text of an element as libvirt has it: all of it, with comments and whatever else between the pieces."""
-    pieces: t.Any = element.xpath("string()" if element.tag in _PATH_TAGS else "text()")
-    return "".join(pieces).strip()
-
-
-def _namespaces(element: etree._Element) -> t.Iterator[str]:
-    """For libvirt, which writes none where it reads, ``x:type`` is the type (xmlGetProp) and ``x:source`` may be the
-    source (virXMLNodeNameEqual). For all that looks at a definition here they are something else."""
-    if element.tag == "metadata":
-        return
-    for name in (str(element.tag), *map(str, element.attrib)):
-        if name.startswith("{"):
-            yield f"has {name:.200} in it"
-    for child in element:
-        yield from _namespaces(child)
-
-
-def _is_fine(path: str, *, written: bool) -> bool:
-    folders = _LOGS if written else _FINE_FOLDERS
-    return path in _FINE_PATHS or (path.startswith(folders) and posixpath.normpath(path) == path)
 
 
 def restored_domain(

@@ -27,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import record_from_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.harmless import require_harmless
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     DOMAIN_XML,
     SEED,
@@ -36,7 +37,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import (
     RestoredDomain,
     renewed_notes,
-    require_harmless,
     restored_domain,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (

@@ -105,6 +105,7 @@ def set_at(path: str, value: t.Any, found: Manifest | None = None) -> str:
         ("disks/0/file", "vdz.qcow2", "one file twice"),
         ("disks/0/file", "vdb.qcow2", "no checksum of vdb.qcow2"),
         ("disks/1/target", "vda", "one disk twice"),
+        ("disks/0/role", "seed", r"it has more than one seed \(vda, vdz\)"),
         ("disks/0/target", "vda,x=y", "target"),
         ("disks/0/backing", "../../x", "backing"),
         ("disks/0/backing", "20261121T020000Z-full", "backed by another backup"),

@@ -284,6 +284,17 @@ def test_what_stands_behind_a_comment_in_a_definition_is_seen(machine: BackupHos
     assert sorted(list_domains(machine.conn)) == ["web1"]
 
 
+def test_a_definition_that_gets_a_device_of_the_hypervisor_has_to_be_trusted(machine: BackupHost) -> None:
+    path = backup_image(machine).with_name("domain.xml")
+    tpm = "<tpm model='tpm-tis'><backend type='passthrough'/></tpm></devices>"
+    path.write_text(path.read_text(encoding="utf-8").replace("</devices>", tpm), encoding="utf-8")
+    for restoring in (bring_back, lambda host, **params: preview(host.conn, read(host, **params))):
+        with pytest.raises(InputError, match="has type=passthrough in <backend> of <tpm>, which may lead to"):
+            restoring(machine, name="web2")
+    assert sorted(list_domains(machine.conn)) == ["web1"]
+    assert preview(machine.conn, read(machine, name="web2", trust_definition=True)).as_result(read())["volumes"]
+
+
 def test_a_name_in_a_manifest_leads_out_of_no_pool(machine: BackupHost) -> None:
     path = backup_image(machine).with_name("manifest.json")
     text = path.read_text(encoding="utf-8")
