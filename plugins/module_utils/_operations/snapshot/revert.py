@@ -19,16 +19,16 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.revert import (
+    kept_notes,
+    with_notes,
+    would_bring_back,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import (
     REVERTS_EXTERNAL,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.notes import (
-    kept_notes,
-    with_notes,
-    would_bring_back,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.rolling_back import (
     require_whole,
