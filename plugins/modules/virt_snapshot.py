@@ -35,7 +35,7 @@ description:
     no machine is reverted while any client has one of its disks open.
   - Before a machine is reverted to an internal snapshot, the checkpoints that M(brine.virt.virt_backup) has made of it
     are deleted, as QEMU reverts no disk for which it notes what changes. With libvirt before 11.3, the same is done
-    before a snapshot is taken, reverted or deleted while the machine is off. The next backup is a full one then.
+    before a snapshot is taken while the machine is off. The next backup is a full one then.
     Checkpoints of others are not deleted; the task fails and names them.
   - On Ceph, a revert copies back what has changed since. Until it is done, the machine cannot be started; if the run is
     interrupted, the same task finishes it. A running machine that an interrupted run has left paused or frozen runs on

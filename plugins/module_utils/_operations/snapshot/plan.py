@@ -50,7 +50,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.ta
     find_memory_place,
     step_to_take,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.tracking import steps_while_off
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.tracking import steps_before_taking
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import (
     SnapshotView,
     is_moving,
@@ -164,14 +164,12 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
                 if memory is not None:
                     memory.require_room()
                 if method.kind != CEPH:
-                    steps += steps_while_off(conn, found)
+                    steps += steps_before_taking(conn, found)
                 steps.append(step_to_take(conn, found, name, method, request.description))
                 main = steps[-1].description
         going = _going(conn, found, request, remarks, taken=method is not None)
         if going:
             require_settled(found)
-            if method is None and any(one.facts.kind != CEPH for one in going):
-                steps += steps_while_off(conn, found)
             steps += steps_to_delete(conn, found, going)
         if request.state == ABSENT or (method is not None and method.kind == CEPH):
             left = _leftovers(conn, found, request, steps, remarks)

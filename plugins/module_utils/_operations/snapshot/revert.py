@@ -38,7 +38,6 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.ro
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.tracking import (
     require_no_bitmaps,
     steps_before_revert,
-    steps_while_off,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
 
@@ -77,7 +76,7 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
                 look=lambda: at[-1] if at else None,
             )
         ]
-    steps = (steps_before_revert if facts.kind == INTERNAL else steps_while_off)(conn, machine)
+    steps = steps_before_revert(conn, machine) if facts.kind == INTERNAL else []
     if would_bring_back(facts.domain, wanted):
         steps.append(
             Step(f"keep the metadata of {name} in snapshot {facts.name}", lambda: _redefine(machine, snapshot, wanted))

@@ -4,8 +4,8 @@
 """What QEMU notes for incremental backups, where it is in the way of a snapshot.
 
 QEMU reverts no disk to an internal snapshot that has a bitmap (bdrv_snapshot_goto in its block/snapshot.c), and says so
-only after libvirt has ended the machine. libvirt 9.0 does nothing with a snapshot of a machine that is off and has
-checkpoints; 11.3 does.
+only after libvirt has ended the machine. Of a machine that is off and has checkpoints, libvirt 9.0 takes no snapshot;
+11.3 does. Both delete one.
 
 The bitmaps of our backups go then: the next backup finds them gone, and is a full one.
 """
@@ -38,11 +38,8 @@ def steps_before_revert(conn: VirConnect, machine: SnapshotView) -> list[Step]:
     return _steps(conn, machine, sorted(names))
 
 
-def steps_while_off(conn: VirConnect, machine: SnapshotView) -> list[Step]:
-    """The steps before libvirt takes, deletes or reverts a snapshot of a machine that is off; none for one that is not.
-
-    Raises VirtError where there are none that lead there.
-    """
+def steps_before_taking(conn: VirConnect, machine: SnapshotView) -> list[Step]:
+    """The steps before libvirt takes a snapshot. Raises VirtError where there are none that lead there."""
     if machine.active or machine.version >= _ALLOWS_CHECKPOINTS_OFF:
         return []
     return _steps(conn, machine, list(machine.checkpoints))

@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.images.bitmaps import bitmaps_in
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import tracking
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import PRESENT, SnapshotRequest, plan
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, view
 
@@ -148,13 +149,13 @@ def test_a_file_that_cannot_be_read_is_left_to_libvirt(machine: Machine) -> None
 
 
 @pytest.mark.parametrize(("version", "goes"), [(9_000_000, True), (11_003_000, False)])
-def test_a_machine_that_is_off_loses_them_where_libvirt_does_nothing_with_it(
+def test_a_machine_that_is_off_loses_them_where_libvirt_would_take_no_snapshot(
     machine: Machine, version: int, goes: bool
 ) -> None:
     machine.note(OURS)
-    assert tracking.steps_while_off(machine.conn, machine.view(version)) == []
+    assert tracking.steps_before_taking(machine.conn, machine.view(version)) == []
     machine.handle.destroy()
-    steps = tracking.steps_while_off(machine.conn, machine.view(version))
+    steps = tracking.steps_before_taking(machine.conn, machine.view(version))
     assert [step.description for step in steps] == ([DELETED + OURS] if goes else [])
 
 
@@ -167,3 +168,14 @@ def test_what_is_in_the_files_of_another_host_can_only_be_deleted_there(
     machine.handle.destroy()
     with pytest.raises(UnsupportedError, match="can only be deleted on its hypervisor"):
         machine.steps()
+
+
+def test_it_is_a_step_of_the_plan_to_take_one(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.note(OURS)
+    machine.handle.destroy()
+    monkeypatch.setattr(tracking, "_ALLOWS_CHECKPOINTS_OFF", 1_000_000_000)
+    request = SnapshotRequest(PRESENT, now=0, names=("new",))
+    assert plan(machine.conn, "web1", request).actions == [
+        DELETED + OURS,
+        "take snapshot new of web1 (internal, without memory)",
+    ]
