@@ -25,10 +25,10 @@ description:
   - Together with the backup of a running machine, libvirt creates a checkpoint, and QEMU tracks what changes from then
     on, so that the next backup can be incremental. If that is not possible, a full backup is made, and
     RV(machines[].reason) says why. It is not possible if the machine is off, if the last checkpoint is lost (a live
-    migration loses it, and so does a power cut), if a disk was added, removed, grown or moved to another volume, if
-    the file of a disk is another one than before, if a file of the earlier backups is missing, and if any disk is raw
-    or on Ceph, as QEMU can store what has changed only in a qcow2 image. While the machine has snapshots, no checkpoint
-    is made.
+    migration loses it, and so do a power cut and a revert to an internal snapshot), if a disk was added, removed, grown
+    or moved to another volume, if the file of a disk is another one than before, if a file of the earlier backups is
+    missing, and if any disk is raw or on Ceph, as QEMU can store what has changed only in a qcow2 image. While the
+    machine has snapshots, no checkpoint is made.
   - Running machines are backed up with libvirt 7.2 or newer. A machine with a disk on network storage, such as Ceph, is
     backed up only while it is running, and one with a disk that QEMU encrypts not at all. Otherwise that is an error.
   - Checkpoints that belong to earlier backups in the same directory are deleted when a newer one is there. Those that

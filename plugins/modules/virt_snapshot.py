@@ -33,6 +33,10 @@ description:
     but the machine itself uses one of these files. Any revert is refused while anything else uses one of the machine's
     disks, such as a clone that is backed by it. On Ceph, a snapshot is not deleted while a volume is a clone of it, and
     no machine is reverted while any client has one of its disks open.
+  - Before a machine is reverted to an internal snapshot, the checkpoints that M(brine.virt.virt_backup) has made of it
+    are deleted, as QEMU reverts no disk for which it notes what changes. With libvirt before 11.3, the same is done
+    before a snapshot is taken while the machine is off. The next backup is a full one then.
+    Checkpoints of others are not deleted; the task fails and names them.
   - On Ceph, a revert copies back what has changed since. Until it is done, the machine cannot be started; if the run is
     interrupted, the same task finishes it. A running machine that an interrupted run has left paused or frozen runs on
     when this module is run on it again.

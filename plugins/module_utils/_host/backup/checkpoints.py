@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import typing as t
+from collections.abc import Iterable
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
@@ -14,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.images.bitmaps import bitmaps_in, remove_bitmap
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import is_own_checkpoint
 
 
@@ -37,6 +39,14 @@ def sizes_since(domain: t.Any, name: str) -> dict[str, int | None] | None:
             for disk in root.iterfind("disks/disk[@checkpoint='bitmap']")
         }
     return None
+
+
+def checkpoint_names(domain: t.Any) -> tuple[str, ...]:
+    """The names of all of a machine, whoever has made them; none where libvirt knows none. Raises VirtError."""
+    unknown = suppress_codes(libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_OPERATION_UNSUPPORTED)
+    with translate_errors(f"cannot list the checkpoints of machine {domain.name()}"), unknown:
+        return tuple(sorted(found.getName() for found in domain.listAllCheckpoints(0)))
+    return ()
 
 
 def own_checkpoints(domain: t.Any, series: str) -> list[str]:
@@ -75,6 +85,32 @@ def remove_checkpoint(domain: t.Any, name: str) -> None:
                 checkpoint.delete(libvirt.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
                 return
             raise
+
+
+def remove_all_own(domain: t.Any, files: Iterable[str]) -> None:
+    """Delete all checkpoints that were made for backups, with their bitmaps, and such bitmaps without a checkpoint.
+
+    files: the qcow2 files of the machine's disks, where they can be opened here. libvirt deletes no checkpoint of a
+    machine that is off (qemuCheckpointDelete in src/qemu/qemu_checkpoint.c), so its bitmaps go first, and then what
+    libvirt knows of them: whoever comes after a run that was killed in between still finds what is left. Raises
+    VirtError.
+    """
+    with translate_errors(f"cannot inspect machine {domain.name()}"):
+        running = domain.isActive()
+    names = [name for name in checkpoint_names(domain) if is_own_checkpoint(name)]
+    if running:
+        for name in names:
+            remove_checkpoint(domain, name)
+        return
+    for path in files:
+        for bitmap in bitmaps_in(path):
+            if is_own_checkpoint(bitmap.name):
+                remove_bitmap(path, bitmap.name)
+    for name in names:
+        what = f"cannot delete checkpoint {name} of machine {domain.name()}"
+        with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_CHECKPOINT):
+            checkpoint = domain.checkpointLookupByName(name)
+            checkpoint.delete(libvirt.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
 
 
 def snapshots(domain: t.Any) -> list[str]:

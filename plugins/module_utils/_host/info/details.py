@@ -50,6 +50,7 @@ _JOBS = (
 _BLOCK_JOBS = ("pull", "copy", "commit", "active_commit", "backup")
 # virDomainJobType: a job that goes on now, with or without a known end.
 _GOING_ON = (1, 2)
+_BACKUP_WITHOUT_DATA = "backup job data missing"
 # Of what a guest says of itself, as much as anybody needs.
 _LONGEST_TEXT = 200
 _OS_KEYS = {"id": "os.id", "name": "os.pretty-name", "version": "os.version-id", "kernel": "os.kernel-release"}
@@ -201,9 +202,20 @@ def read_jobs(domain: VirDomain, root: etree._Element | None) -> list[dict[str, 
     # The driver for tests knows no jobs, and the target of a migration knows nothing of this one.
     unknown = suppress_codes(libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_OPERATION_UNSUPPORTED)
     with translate_errors("cannot read its jobs"), unknown:
-        jobs = [job_of(domain.jobStats()), *(block_job_of(one, domain.blockJobInfo(one, 0)) for one in targets)]
+        jobs = [job_of(_stats(domain)), *(block_job_of(one, domain.blockJobInfo(one, 0)) for one in targets)]
         return [job for job in jobs if job is not None]
     return None
+
+
+def _stats(domain: VirDomain) -> Mapping[str, t.Any]:
+    """What virDomainGetJobStats says. Of a backup that is just beginning or ending it says no more than that it is one
+    (qemuBackupGetJobInfoStats in src/qemu/qemu_backup.c), and that as an error without a code of its own."""
+    try:
+        return t.cast("Mapping[str, t.Any]", domain.jobStats())
+    except libvirt.libvirtError as exc:
+        if _BACKUP_WITHOUT_DATA not in (exc.get_error_message() or ""):
+            raise
+        return {"type": libvirt.VIR_DOMAIN_JOB_UNBOUNDED, "operation": libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP}
 
 
 def job_of(stats: Mapping[str, t.Any]) -> dict[str, t.Any] | None:

@@ -206,7 +206,10 @@ def _why_not_on(
     options: BackupOptions,
 ) -> str | None:
     if changed is None:
-        return f"libvirt has lost the checkpoint of {manifest.id}, as after a move to another hypervisor"
+        return (
+            f"libvirt has lost the checkpoint of {manifest.id}, as after a move to another hypervisor or a revert to a "
+            "snapshot"
+        )
     now = {disk.target: disk for disk in disks if disk.role == DISK}
     then = {disk.target: disk for disk in manifest.disks if disk.role == DISK}
     for target, disk in now.items():

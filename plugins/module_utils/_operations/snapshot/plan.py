@@ -50,6 +50,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.ta
     find_memory_place,
     step_to_take,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.tracking import steps_before_taking
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import (
     SnapshotView,
     is_moving,
@@ -162,6 +163,8 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
                 memory = find_memory_place(conn, found, name, method)
                 if memory is not None:
                     memory.require_room()
+                if method.kind != CEPH:
+                    steps += steps_before_taking(conn, found)
                 steps.append(step_to_take(conn, found, name, method, request.description))
                 main = steps[-1].description
         going = _going(conn, found, request, remarks, taken=method is not None)

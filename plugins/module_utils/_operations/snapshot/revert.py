@@ -12,6 +12,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
     CEPH,
     DISK_SNAPSHOT,
     EXTERNAL,
+    INTERNAL,
     PAUSED,
     RUNNING,
     SHUTOFF,
@@ -19,20 +20,24 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.revert import (
+    kept_notes,
+    with_notes,
+    would_bring_back,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import (
     REVERTS_EXTERNAL,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.notes import (
-    kept_notes,
-    with_notes,
-    would_bring_back,
-)
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.rolling_back import (
     require_whole,
     roll_back,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.tracking import (
+    require_no_bitmaps,
+    steps_before_revert,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
 
@@ -71,12 +76,12 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
                 look=lambda: at[-1] if at else None,
             )
         ]
-    steps = []
+    steps = steps_before_revert(conn, machine) if facts.kind == INTERNAL else []
     if would_bring_back(facts.domain, wanted):
         steps.append(
             Step(f"keep the metadata of {name} in snapshot {facts.name}", lambda: _redefine(machine, snapshot, wanted))
         )
-    steps.append(Step(words, lambda: _revert(machine, snapshot)))
+    steps.append(Step(words, lambda: _revert(conn, machine, snapshot)))
     return steps
 
 
@@ -138,7 +143,9 @@ def _redefine(machine: SnapshotView, snapshot: KnownSnapshot, notes: MachineNote
         machine.power.handle.snapshotCreateXML(with_notes(text, notes), flags)
 
 
-def _revert(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
+def _revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
+    if snapshot.facts.kind == INTERNAL:
+        require_no_bitmaps(conn, machine)
     # What libvirt calls forced is to start QEMU anew, as the description then was another one.
     flags = libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_FORCE if machine.active else 0
     with translate_errors(f"cannot revert machine {machine.name} to snapshot {snapshot.facts.name}"):

@@ -24,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster i
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.record import UNOPENABLE, make_unopenable
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_disks
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.revert import with_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
     WORK_NAMESPACE,
     SnapshotWork,
@@ -35,7 +36,6 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.cl
     name_in_cluster,
     uuid_of,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.notes import with_notes
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
 
 

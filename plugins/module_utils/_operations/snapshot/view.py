@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import checkpoint_names
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
@@ -35,7 +36,7 @@ class SnapshotView:
     """What is known of one machine.
 
     power: its state, and what is in the way of changing it. xml: its running description, the permanent one while it is
-    off. defined: the permanent one. version: of libvirt there, as libvirt counts. checkpoints: how many it has.
+    off. defined: the permanent one. version: of libvirt there, as libvirt counts. checkpoints: their names.
     """
 
     power: PowerView
@@ -43,7 +44,7 @@ class SnapshotView:
     defined: etree._Element
     snapshots: tuple[KnownSnapshot, ...]
     version: int
-    checkpoints: int = 0
+    checkpoints: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -95,16 +96,7 @@ def view(conn: VirConnect, name: str, where: str) -> SnapshotView:
     with translate_errors(f"cannot inspect machine {name}"):
         defined = read_description(f"machine {name}", handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
         xml = read_description(f"machine {name}", handle.XMLDesc(0)) if power.active else defined
-    return SnapshotView(power, xml, defined, tuple(list_snapshots(handle)), version, _count_checkpoints(handle))
-
-
-def _count_checkpoints(handle: t.Any) -> int:
-    try:
-        return len(handle.listAllCheckpoints(0))
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() not in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_OPERATION_UNSUPPORTED):
-            raise
-        return 0
+    return SnapshotView(power, xml, defined, tuple(list_snapshots(handle)), version, checkpoint_names(handle))
 
 
 def require_settled(machine: SnapshotView, *, reverting: bool = False) -> None:

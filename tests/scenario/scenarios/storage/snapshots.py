@@ -25,6 +25,7 @@ OLDER, SECOND = "hv1", "hv2"
 MACHINES = {"snap1": OLDER, "snap3": NEWER}
 RAW = "raw3"
 _DIRECTORY = "/var/tmp/brine-snapshots"
+_BACKUPS = "/var/tmp/brine-snapshot-backups"
 _WRITE = "dd if=/dev/urandom of=/dev/vda bs=4k seek=8000 count=20 2>/dev/null && sync"
 _READ = "dd if=/dev/vda bs=4k skip=8000 count=20 2>/dev/null | md5sum"
 _POOL = "/var/lib/libvirt/images"
@@ -35,6 +36,9 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     for name in MACHINES:
         scenario.step(f"{name} with its memory: check, take, again, revert", functools.partial(_memory, cloud, name))
         scenario.step(f"{name} off: take, revert, delete", functools.partial(_off, cloud, name))
+        scenario.step(
+            f"{name} between backups: reverted while it runs and off", functools.partial(_backed_up, cloud, name)
+        )
         scenario.step(f"{name}: the newest two are kept, and a foreign one", functools.partial(_kept, cloud, name))
     scenario.step("refused: what could not be reverted, and what would be lost", lambda: _refused(cloud))
     scenario.step("the newer release: disks alone, reverted, deleted", lambda: _external(cloud))
@@ -129,6 +133,49 @@ def _off(cloud: Cloud, name: str) -> None:
     must(_tell(cloud, name, _READ) == before, "its disk is another one")
     must(_snapshot(cloud, name, name=["off", "never"], state="absent")["deleted"] == ["off"], "it is still there")
     must(_snapshot(cloud, name, name="off", state="absent")["changed"] is False, "it goes twice")
+
+
+def _backed_up(cloud: Cloud, name: str) -> None:
+    """A backup leaves bitmaps, with which QEMU reverts nothing: in its memory, or in the disk once it has ended."""
+    host = MACHINES[name]
+    cloud.on(host, f"mkdir -p {_BACKUPS}")
+    for off in (False, True):
+        before = _tell(cloud, name, _READ)
+        _back_up(cloud, name)
+        must(bool(_checkpoints(cloud, name)), "it has no checkpoint")
+        _snapshot(cloud, name, name="backed")
+        _tell(cloud, name, _WRITE)
+        must(_back_up(cloud, name)["kind"] == "incremental", "a snapshot alone has ended the chain")
+        if off:
+            _stop(cloud, name)
+        wanted: dict[str, t.Any] = {"name": "backed", "state": "reverted", "force": True}
+        ahead = _snapshot(cloud, name, "--check", **wanted)
+        must(bool(_checkpoints(cloud, name)), "check mode has deleted its checkpoint")
+        done = _snapshot(cloud, name, **wanted)
+        must(ahead["actions"] == done["actions"], f"{ahead} and {done}")
+        must(done["actions"][0].startswith("delete the checkpoints of the backups of"), str(done))
+        must(_tell(cloud, name, _READ) == before, "its disk is another one")
+        cloud.on(host, f"virsh checkpoint-create-as {name} theirs")
+        words = "it has checkpoints that virt_backup has not made (theirs)"
+        refused(cloud, host, "virt_snapshot", words, vm=[name], **wanted)
+        must(_state(cloud, name) == "running", f"it is {_state(cloud, name)}")
+        cloud.on(host, f"virsh checkpoint-delete {name} theirs")
+        _snapshot(cloud, name, name="backed", state="absent")
+        made = _back_up(cloud, name)
+        must(made["kind"] == "full" and "or a revert to a snapshot" in made["reason"], str(made))
+    for one in _checkpoints(cloud, name):
+        cloud.on(host, f"virsh checkpoint-delete {name} {one}")
+    cloud.on(host, f"rm -r {_BACKUPS}")
+
+
+def _back_up(cloud: Cloud, name: str) -> dict[str, t.Any]:
+    answer, result = module(cloud, MACHINES[name], "virt_backup", name=[name], dest=_BACKUPS)
+    must(answer.status == 0, answer.text)
+    return dict(result["machines"][0])
+
+
+def _checkpoints(cloud: Cloud, name: str) -> list[str]:
+    return cloud.on(MACHINES[name], f"virsh checkpoint-list --name {name}").split()
 
 
 def _kept(cloud: Cloud, name: str) -> None:

@@ -11,7 +11,6 @@ end of the disk. The new file keeps owner, mode, labels and the marks that say w
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import tempfile
 import threading
@@ -26,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes, sync_folder
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._host.images.bitmaps import bitmaps_in
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import copy_file
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import ReplacementLock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
@@ -34,7 +34,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_fa
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, Header, read_header
 
 _SECONDS = 7 * 24 * 3600.0
-_INFO_SECONDS = 600.0
 # With no more than this free, what went wrong is that the disk is full.
 _LITTLE_BYTES = 4 * 1024 * 1024
 _NO_SPACE = "No space left on device"
@@ -158,7 +157,7 @@ class RebasedFile:
         same = answer.status == 0
         if answer.status not in (0, 1):
             self._require(answer, f"cannot compare {self._path} with the new file")
-        if same and _bitmaps(self._path) == _bitmaps(self._path_of_new):
+        if same and bitmaps_in(self._path) == bitmaps_in(self._path_of_new):
             return
         # QEMU does not always say what it could not write.
         found_space = os.statvfs(os.path.dirname(self._path))
@@ -198,15 +197,6 @@ def leftovers(path: str) -> list[str]:
                 if facts.st_nlink == 1:
                     found.append(entry.path)
     return sorted(found)
-
-
-def _bitmaps(path: str) -> list[tuple[str, int, tuple[str, ...]]]:
-    """The persistent bitmaps in a qcow2 file: name, granularity and flags of each."""
-    answer = run_qemu_img("info", QCOW2, "--output=json", path, timeout_seconds=_INFO_SECONDS)
-    if answer.status != 0:
-        raise HostError(f"qemu-img cannot read {path}: {answer.complaint}")
-    data = json.loads(answer.text).get("format-specific", {}).get("data", {})
-    return sorted((one["name"], one["granularity"], tuple(sorted(one["flags"]))) for one in data.get("bitmaps", []))
 
 
 def snapshots_inside(path: str) -> int:

@@ -13,13 +13,14 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.info.details import (
     BackingChains,
     add_details,
     block_job_of,
     job_of,
     process_seconds,
+    read_jobs,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import snapshot_records
@@ -162,3 +163,24 @@ def test_uptime_is_that_of_the_process(tmp_path: Path) -> None:
     (tmp_path / "uptime").write_text("4600.25 100.0\n")
     assert process_seconds("web1", run=str(tmp_path), proc=str(tmp_path)) == 3600
     assert process_seconds("web2", run=str(tmp_path), proc=str(tmp_path)) is None
+
+
+class Busy:
+    """A machine of which libvirt answers with an error when it is asked for its job: the test driver knows no jobs."""
+
+    def __init__(self, words: str) -> None:
+        self._error = libvirt.libvirtError("virDomainGetJobStats() failed")
+        self._error.err = (libvirt.VIR_ERR_INTERNAL_ERROR, 10, words, 2, "", "", "", 0, 0)
+
+    def jobStats(self) -> dict[str, t.Any]:  # noqa: N802 - libvirt's name
+        raise self._error
+
+
+def test_a_backup_that_is_just_beginning_is_a_job() -> None:
+    jobs = read_jobs(t.cast("t.Any", Busy("internal error: backup job data missing")), None)
+    assert jobs == [{"type": "backup", "disk": None, "percent": None, "elapsed_seconds": None}]
+
+
+def test_another_error_of_its_job_is_an_error() -> None:
+    with pytest.raises(HostError, match="cannot read its jobs: .*something else"):
+        read_jobs(t.cast("t.Any", Busy("internal error: something else")), None)

@@ -29,7 +29,7 @@ def conn(node_uri: str) -> Iterator[t.Any]:
 def test_a_machine_that_nobody_is_at(conn: t.Any) -> None:
     found = view(conn, "web1", "vm")
     require_settled(found)
-    assert (found.active, found.agent, found.snapshots, found.checkpoints) == (True, False, (), 0)
+    assert (found.active, found.agent, found.snapshots, found.checkpoints) == (True, False, (), ())
     with pytest.raises(NotFoundError, match="vm: "):
         view(conn, "web9", "vm")
 

@@ -1,0 +1,127 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What QEMU notes for incremental backups, where it is in the way of a snapshot.
+
+QEMU reverts no disk to an internal snapshot that has a bitmap (bdrv_snapshot_goto in its block/snapshot.c), and says so
+only after libvirt has ended the machine. Of a machine that is off and has checkpoints, libvirt 9.0 takes no snapshot;
+11.3 does. Both delete one.
+
+The bitmaps of our backups go then: the next backup finds them gone, and is a full one.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import remove_all_own
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.images.bitmaps import bitmaps_in
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, written_disks
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import is_own_checkpoint
+from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+
+# The oldest one that was seen to do it. For one in between that does it too, a backup is a full one without need.
+_ALLOWS_CHECKPOINTS_OFF = 11_003_000
+
+
+def steps_before_revert(conn: VirConnect, machine: SnapshotView) -> list[Step]:
+    """The steps before a machine is reverted to an internal snapshot.
+
+    Raises VirtError where there are none that lead there.
+    """
+    bitmaps = _bitmaps(conn, machine)
+    _require_own_bitmaps(machine, bitmaps)
+    names = {*machine.checkpoints, *(name for found in bitmaps.values() for name in found)}
+    return _steps(conn, machine, sorted(names))
+
+
+def steps_before_taking(conn: VirConnect, machine: SnapshotView) -> list[Step]:
+    """The steps before libvirt takes a snapshot. Raises VirtError where there are none that lead there."""
+    if machine.active or machine.version >= _ALLOWS_CHECKPOINTS_OFF:
+        return []
+    return _steps(conn, machine, list(machine.checkpoints))
+
+
+def require_no_bitmaps(conn: VirConnect, machine: SnapshotView) -> None:
+    """Raise ConflictError where a disk still has a bitmap, before libvirt ends the machine."""
+    for path, names in _bitmaps(conn, machine).items():
+        raise ConflictError(
+            f"{path} still has bitmaps ({', '.join(names)}), and QEMU reverts no disk that has one",
+            hint="Shut the machine down, and run it again",
+        )
+
+
+def _steps(conn: VirConnect, machine: SnapshotView, names: list[str]) -> list[Step]:
+    _require_own_checkpoints(machine)
+    if not names:
+        return []
+    if not machine.active and not _is_here(conn):
+        raise UnsupportedError(
+            "it is off and has checkpoints of backups, which can only be deleted on its hypervisor",
+            hint="Run this on the hypervisor",
+        )
+    words = f"delete the checkpoints of the backups of {machine.name}, after which the next backup is a full one: "
+    return [Step(words + ", ".join(names), lambda: remove_all_own(machine.power.handle, _files(machine).values()))]
+
+
+def _require_own_checkpoints(machine: SnapshotView) -> None:
+    foreign = [name for name in machine.checkpoints if not is_own_checkpoint(name)]
+    if foreign:
+        raise ConflictError(
+            f"it has checkpoints that virt_backup has not made ({', '.join(foreign)}), with which this cannot be done",
+            hint="If no other backup program needs them, delete each while the machine is running: "
+            f"virsh checkpoint-delete {machine.name} {foreign[0]}",
+        )
+
+
+def _require_own_bitmaps(machine: SnapshotView, bitmaps: dict[str, list[str]]) -> None:
+    """Of those without a checkpoint, which libvirt does not delete."""
+    for path, names in bitmaps.items():
+        unknown = [name for name in names if name not in machine.checkpoints]
+        foreign = [name for name in unknown if not is_own_checkpoint(name)]
+        if foreign:
+            raise ConflictError(
+                f"{path} has bitmaps that virt_backup has not made ({', '.join(foreign)}), and QEMU reverts no disk "
+                "that has one",
+                hint="If no other program needs them, delete each while the machine is off: "
+                f"qemu-img bitmap --remove -f qcow2 {path} {foreign[0]}",
+            )
+        if unknown and machine.active:
+            raise ConflictError(
+                f"{path} has bitmaps of backups that libvirt does not know ({', '.join(unknown)}), with which QEMU "
+                "reverts no disk, and which can only be deleted while the machine is off",
+                hint="Shut it down, and run this again, which deletes them",
+            )
+
+
+def _bitmaps(conn: VirConnect, machine: SnapshotView) -> dict[str, list[str]]:
+    """The names of the bitmaps in the files of a machine's disks, as far as these can be read; none where there are
+    none. While it runs, QEMU may have others in its memory, each with a checkpoint."""
+    found = {}
+    for path in _files(machine).values() if _is_here(conn) else ():
+        try:
+            names = [bitmap.name for bitmap in bitmaps_in(path, in_use=machine.active)]
+        except VirtError:
+            # Such as on a server that root may not read from. libvirt has the last word.
+            continue
+        if names:
+            found[path] = names
+    return found
+
+
+def _files(machine: SnapshotView) -> dict[str, str]:
+    """The qcow2 files, or block devices, of the disks that a machine writes to, by target."""
+    found = {}
+    for target, disk in written_disks(machine.xml)[0].items():
+        path = disk_source(disk.find("source"), disk.get("type"))
+        if path is not None and disk.get("type") in ("file", "block") and attribute(disk, "driver", "type") == QCOW2:
+            found[target] = path
+    return found
+
+
+def _is_here(conn: VirConnect) -> bool:
+    with translate_errors("cannot ask libvirt for its URI"):
+        return is_local(conn.getURI())
