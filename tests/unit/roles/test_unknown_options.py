@@ -85,7 +85,7 @@ def test_a_key_that_yaml_does_not_read_as_a_text_is_named() -> None:
 @pytest.mark.parametrize(
     ("value", "empty"),
     [
-        *((empty, True) for empty in ("", " , ", "\t", [], [""], ["", " "], [None], {}, None)),
+        *((nothing, True) for nothing in ("", " , ", "\t", [], [""], ["", " "], [None], {}, None)),
         *((value, False) for value in ("web1", ["web1"], ["", "web1"], {"data": {"pool": "fast"}}, 0)),
     ],
 )
