@@ -82,13 +82,11 @@ def test_a_key_that_yaml_does_not_read_as_a_text_is_named() -> None:
     assert mistaken_options({True: "hv1", "vm": "web1"}, ["vm", "on"]) == ([sentence], [])
 
 
-@pytest.mark.parametrize(
-    ("value", "empty"),
-    [
-        *((nothing, True) for nothing in ("", " , ", "\t", [], [""], ["", " "], [None], {}, None)),
-        *((value, False) for value in ("web1", ["web1"], ["", "web1"], {"data": {"pool": "fast"}}, 0)),
-    ],
-)
+EMPTY: list[t.Any] = ["", " , ", "\t", [], [""], ["", " "], [None], {}, None]
+GIVEN: list[t.Any] = ["web1", ["web1"], ["", "web1"], {"data": {"pool": "fast"}}, 0]
+
+
+@pytest.mark.parametrize(("value", "empty"), [*((one, True) for one in EMPTY), *((one, False) for one in GIVEN)])
 def test_an_option_that_needs_a_value_is_not_empty(value: t.Any, empty: bool) -> None:
     sentences = ["vm: it is empty. Give a value, or leave it out."] if empty else []
     assert mistaken_choices({"vm": value}, {"vm": []}) == sentences
