@@ -26,20 +26,13 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import find
 
-# The memory is still in two places. libvirt before 8.5 does not know the second.
-_IN_POSTCOPY = (libvirt.VIR_DOMAIN_RUNNING_POSTCOPY, getattr(libvirt, "VIR_DOMAIN_RUNNING_POSTCOPY_FAILED", 11))
-_HELD = (
-    libvirt.VIR_DOMAIN_PAUSED_MIGRATION,
-    libvirt.VIR_DOMAIN_PAUSED_POSTCOPY,
-    libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED,
-)
-# A machine that is off for one of these has run since: it was shut down by its guest, saved, or reverted.
-_HAS_RUN = (
-    libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN,
-    libvirt.VIR_DOMAIN_SHUTOFF_SAVED,
-    libvirt.VIR_DOMAIN_SHUTOFF_FAILED,
-    libvirt.VIR_DOMAIN_SHUTOFF_FROM_SNAPSHOT,
-)
+# Numbers, as this file is also read where there is no libvirt. https://libvirt.org/html/libvirt-libvirt-domain.html
+# virDomainRunningReason, POSTCOPY and POSTCOPY_FAILED: the memory is still in two places.
+_IN_POSTCOPY = (10, 11)
+# virDomainPausedReason, MIGRATION, POSTCOPY and POSTCOPY_FAILED
+_HELD = (2, 12, 13)
+# virDomainShutoffReason, SHUTDOWN, SAVED, FAILED and FROM_SNAPSHOT: a machine that is off for one of these has run since.
+_HAS_RUN = (1, 5, 6, 7)
 
 
 @dataclass(frozen=True)
