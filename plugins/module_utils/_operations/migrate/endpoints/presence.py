@@ -31,7 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
 _IN_POSTCOPY = (10, 11)
 # virDomainPausedReason, MIGRATION, POSTCOPY and POSTCOPY_FAILED
 _HELD = (2, 12, 13)
-# virDomainShutoffReason, SHUTDOWN, SAVED, FAILED and FROM_SNAPSHOT: a machine that is off for one of these has run since.
+# virDomainShutoffReason, SHUTDOWN, SAVED, FAILED and FROM_SNAPSHOT: who is off for one of these has run since.
 _HAS_RUN = (1, 5, 6, 7)
 
 
