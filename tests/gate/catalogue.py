@@ -34,6 +34,7 @@ WITHOUT_ANSIBLE = "tests/unit/plugins/module_utils"
 # What of `make test` is not in `make check`.
 LEFT_OUT = (
     "the guide, built by antsibull-docs and Sphinx",
+    "ansible-lint",
     "ansible-test sanity",
     "unit tests with the mark `medium`, which take a second or more",
     "unit tests with Python 3.9, those of plugins and roles with ansible-core 2.21, and anything with 2.20",
@@ -100,7 +101,6 @@ def lint_checks(core: Core, build: Path) -> list[Check]:
         check("shellcheck", ["shellcheck", "--external-sources", *shell_scripts(copy)]),
         check("yamllint", ["yamllint", "--strict", "."]),
         check("licences (reuse)", ["reuse", "lint", "--lines"]),
-        check("ansible-lint", ["ansible-lint", "--offline", "--strict", "--nocolor"]),
         check(
             "docs (antsibull)",
             # It works in a temporary directory; where chance ends that one's name in an underscore, its own references
@@ -120,6 +120,12 @@ def installed_check(core: Core, current: Core, build: Path) -> Check:
     name = "build, install, run" + ("" if core is current else f" {core.version}")
     environment = clean_environment(core, build)
     return Check(name, ["tests/gate/installed", str(core.bin), str(place)], current.copy, environment)
+
+
+def ansible_lint_check(core: Core, build: Path) -> Check:
+    """Return ansible-lint, which takes longer than everything else that reads the files together."""
+    words = ["ansible-lint", "--offline", "--strict", "--nocolor"]
+    return Check("ansible-lint", words, core.copy, clean_environment(core, build))
 
 
 def guide_check(core: Core, build: Path) -> Check:
@@ -266,7 +272,7 @@ def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check
         missing.append(Check("build, install, run 2.20", [], root, skip=NO_NEXT))
     if old_python is None:
         missing.append(Check("unit tests on Python 3.9", [], root, skip="no Python 3.9 is on this machine"))
-    lint = [guide_check(current, build), *lint_checks(current, build)]
+    lint = [ansible_lint_check(current, build), guide_check(current, build), *lint_checks(current, build)]
     if between is not None:
         lint.append(installed_check(between, current, build))
     tests: list[Check] = []
