@@ -22,6 +22,10 @@ from ansible_collections.brine.virt.plugins.modules import virt_wait
 def conn(monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Any]:
     with open_connection("test:///default") as connection:
         monkeypatch.setattr(virt_wait, "open_connection", lambda _uri: contextlib.nullcontext(connection))
+        # All connections of one process have the same machine, and a test before may have left one open.
+        machine = connection.lookupByName("test")
+        if not machine.isActive():
+            machine.create()
         yield connection
 
 
