@@ -19,6 +19,8 @@ import pytest
 import yaml
 from jinja2 import nodes
 
+pytestmark = pytest.mark.medium
+
 TOP = Path(__file__).resolve().parents[3]
 CONDITIONS = ("when", "failed_when", "changed_when", "until", "that", "check_mode", "diff")
 SOURCES = sorted(

@@ -21,6 +21,8 @@ from ansible_collections.brine.virt.plugins.inventory.domains import InventoryMo
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import FACTS
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import HypervisorEntry
 
+pytestmark = pytest.mark.medium
+
 UUID = "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11"
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.medium
+
 ASK = "msg={{ query('brine.virt.extra_vars', 'vm', 'memory', 'disks', 'tags') }}"
 
 

@@ -29,6 +29,8 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machines im
 from ansible_collections.brine.virt.plugins.modules import virt_init, virt_profile_info
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model import strategies
 
+pytestmark = pytest.mark.medium
+
 # For every option of a machine two values that make different machines.
 VALUES: dict[str, tuple[t.Any, t.Any]] = {
     "vcpus": (2, 3),

@@ -24,6 +24,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import in_start_order
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
+pytestmark = pytest.mark.medium
+
 FILE = Path(__file__).resolve().parents[4] / "roles/virt_hypervisor/files/start_order.py"
 DOMAIN = """
 <domain type='test' xmlns:test='http://libvirt.org/schemas/domain/test/1.0'>

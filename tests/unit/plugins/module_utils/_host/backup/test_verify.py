@@ -24,6 +24,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup
     write,
 )
 
+pytestmark = pytest.mark.medium
+
 
 def test_a_whole_chain_is_whole(tmp_path: Path) -> None:
     add_chain(tmp_path)

@@ -19,6 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection
     require_file,
 )
 
+pytestmark = pytest.mark.medium
+
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 

@@ -25,6 +25,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     disk,
 )
 
+pytestmark = pytest.mark.medium
+
 NICS = """<interface type='network'><mac address='52:54:00:00:00:0{}'/><source network='default'/></interface>"""
 FREE = "disks does not name it. Nothing else uses it, so it can be named"
 

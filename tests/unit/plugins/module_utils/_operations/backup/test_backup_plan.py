@@ -25,6 +25,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     BackupHost,
 )
 
+pytestmark = pytest.mark.medium
+
 SERIES = "0123456789abcdef"
 
 

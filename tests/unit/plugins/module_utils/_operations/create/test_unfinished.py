@@ -31,6 +31,8 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machines im
     run_plans,
 )
 
+pytestmark = pytest.mark.medium
+
 SPEC: dict[str, t.Any] = {
     "name": "new1",
     "vcpus": 2,

@@ -39,6 +39,8 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     disk,
 )
 
+pytestmark = pytest.mark.medium
+
 SYSTEM = "web1-system.qcow2"
 TWO_DISKS: dict[str, t.Any] = {"disks": [{"name": "system", "size": 64}, {"name": "data", "size": "1MiB"}]}
 

@@ -12,6 +12,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
 
+pytestmark = pytest.mark.medium
+
 NIC = {"name": "eth0", "network": "n1"}
 
 

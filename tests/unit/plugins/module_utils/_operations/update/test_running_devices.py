@@ -19,6 +19,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage import vo
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import run_plans
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
 
+pytestmark = pytest.mark.medium
+
 FOREIGN = "<disk type='file' device='disk'><source file='/srv/theirs.img'/><target dev='vdb' bus='virtio'/></disk>"
 
 
