@@ -39,3 +39,15 @@ def _first_line(path: str) -> str:
             return file.readline().strip()
     except OSError:
         return ""
+
+
+def process_start_ticks(pid: int) -> int | None:
+    """When a process of this host has started, in ticks since the host did; None for one that is not there.
+
+    The 22nd word of /proc/PID/stat; the second one is the name, in brackets, and may have blanks. See proc_pid_stat(5).
+    """
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return int(file.read().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None

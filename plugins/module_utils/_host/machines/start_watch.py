@@ -1,15 +1,18 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a machine that is off was started since somebody began to watch it, even if it is off again.
+"""When a machine that runs was started; and whether one that is off was since somebody began to watch it.
 
-libvirt tells it as an event. Block devices have no times that could tell it.
+libvirt tells the former of no machine, and the latter as an event, even if it is off again. Block devices have no times
+that could tell it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+import time
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
@@ -18,9 +21,27 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     run_events,
     translate_errors,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.identity import process_start_ticks
 
 # An event that came before an answer over the same connection may be handed on a little later.
 _SETTLE_SECONDS = 0.5
+# Where libvirt's qemu:///system writes which process a machine is.
+_RUN = "/run/libvirt/qemu"
+
+
+def started_at(machine: str, run: str = _RUN) -> float | None:
+    """When the QEMU of a machine that runs on this host was started, in seconds since 1970; None where nobody can see.
+
+    By the clock of now: it may have been set since.
+    """
+    try:
+        with open(os.path.join(run, f"{os.path.basename(machine)}.pid"), encoding="ascii") as file:
+            ticks = process_start_ticks(int(file.read()))
+    except (OSError, ValueError):
+        return None
+    if ticks is None:
+        return None
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
 
 
 class StartWatch:

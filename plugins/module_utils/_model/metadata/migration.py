@@ -80,6 +80,11 @@ class MigrationNote:
         return self.source == self.target
 
     @property
+    def holds_autostart(self) -> bool:
+        """Whether autostart is off until it is settled which volumes the machine has, as a switch was begun."""
+        return self.autostart and any(ref.pivot for ref in self.made)
+
+    @property
     def words(self) -> str:
         """What happens to the machine, after its name: ``is being moved from hv1 to hv2``."""
         return "is having its disks moved" if self.stays else f"is being moved from {self.source} to {self.target}"

@@ -18,7 +18,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationContext
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import Endpoints, find
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
+    Endpoints,
+    find,
+    set_autostart,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.presence import (
     Presences,
     see,
@@ -127,7 +131,7 @@ def end_at_source(endpoints: Endpoints, uuid: str, name: str) -> None:
                         held.callback(lock.release)
                         lock.hold()
                 # The host may start again before it is undefined.
-                handle.setAutostart(0)
+                set_autostart(handle, False)
                 handle.destroy()
 
 

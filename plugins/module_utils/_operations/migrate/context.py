@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
     Endpoints,
+    set_autostart,
     write_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
@@ -164,13 +165,24 @@ class NoteWriter:
             write_note(domain, self.note)
 
     def pivots(self, domain: t.Any, ref: VolumeRef) -> None:
-        """Before the running machine is asked to go on with a volume: nobody may see how that ends."""
+        """Before the running machine is asked to go on with a volume: nobody may see how that ends.
+
+        Until somebody has seen it, it does not start with its hypervisor, which would start it on the old volume.
+        """
         self._set_pivot(domain, [ref], f"{time.time():.3f}")
+        if self.note.autostart:
+            set_autostart(domain, False)
 
     def cancelled(self, domain: t.Any, refs: t.Collection[VolumeRef]) -> None:
         """The machine has stayed where it was: libvirt says that it has cancelled these copies."""
         if any(ref.pivot for ref in self.note.made if ref in refs):
+            self.switched(domain)
             self._set_pivot(domain, refs, "")
+
+    def switched(self, domain: t.Any) -> None:
+        """Its definition names the volumes that it has, and it may start with its hypervisor again."""
+        if self.note.autostart:
+            set_autostart(domain, True)
 
     def _set_pivot(self, domain: t.Any, refs: t.Collection[VolumeRef], pivot: str) -> None:
         made = tuple(dataclasses.replace(ref, pivot=pivot) if ref in refs else ref for ref in self.note.made)

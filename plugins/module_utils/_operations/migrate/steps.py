@@ -39,6 +39,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
     Endpoints,
     find,
     find_location,
+    set_autostart,
     write_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
@@ -287,8 +288,7 @@ def finishing_steps(
         return apply
 
     def start_with_host(domain: t.Any) -> None:
-        with translate_errors(f"cannot switch the autostart of {name} on"):
-            domain.setAutostart(1)
+        set_autostart(domain, True)
 
     def forget_at_source() -> None:
         if not find_location(context.endpoints, uuid).left:
@@ -299,8 +299,7 @@ def finishing_steps(
                     forget_left_over(conn, target, uuid)
             kept = find(conn, uuid)
             if kept is not None:
-                with translate_errors(f"cannot switch the autostart of {name} off"):
-                    kept.setAutostart(0)
+                set_autostart(kept, False)
                 write_note(kept, None)
             elif note.left:
                 left = writer.note.left

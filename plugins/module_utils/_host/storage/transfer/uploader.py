@@ -12,11 +12,12 @@ import threading
 import typing as t
 import uuid
 
-from ansible_collections.brine.virt.plugins.module_utils._host.identity import boot_identity, host_identity
+from ansible_collections.brine.virt.plugins.module_utils._host.identity import (
+    boot_identity,
+    host_identity,
+    process_start_ticks,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload
-
-# The 22nd word of /proc/PID/stat; the second one is the name, in brackets, and may have blanks. See proc_pid_stat(5).
-_START_AFTER_NAME = 19
 
 _sending: set[str] = set()
 _sending_lock = threading.Lock()
@@ -32,7 +33,9 @@ class Sender(enum.Enum):
 
 def new_upload(host: str) -> Upload:
     """A transfer of this process. host: the name of this host, as its libvirt says it."""
-    return Upload(uuid.uuid4().hex, host, boot_identity(), os.getpid(), _started(os.getpid()) or 0, host_identity())
+    return Upload(
+        uuid.uuid4().hex, host, boot_identity(), os.getpid(), process_start_ticks(os.getpid()) or 0, host_identity()
+    )
 
 
 @contextlib.contextmanager
@@ -61,14 +64,4 @@ def ask_sender(upload: Upload, host: str) -> Sender:
     if upload.pid == os.getpid():
         with _sending_lock:
             return Sender.ALIVE if upload.token in _sending else Sender.GONE
-    return Sender.ALIVE if _started(upload.pid) == upload.started else Sender.GONE
-
-
-def _started(pid: int) -> int | None:
-    """When a process has started, in ticks since the host did; None for one that is not there."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            words = file.read().rpartition(")")[2].split()
-        return int(words[_START_AFTER_NAME])
-    except (OSError, ValueError, IndexError):
-        return None
+    return Sender.ALIVE if process_start_ticks(upload.pid) == upload.started else Sender.GONE

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import started_at
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock, is_open_in_qemu
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
@@ -76,13 +77,20 @@ def newer_volumes(conn: VirConnect, domain: t.Any, copied: Collection[CopiedVolu
 
 
 def _require_on_old(pools: Pools, domain: t.Any, one: CopiedVolume) -> None:
-    """QEMU has the old file open, and not the new one. Devices and network volumes have no locks to tell that by."""
+    """QEMU has the old file open, and not the new one. Devices and network volumes have no locks to tell that by.
+
+    The same QEMU as then: one that was started since was given what libvirt took for the machine's disk.
+    """
     files = _is_file(pools.get(one.made.pool)) and _is_file(pools.get(one.old.pool))
-    if files and one.old_place is not None and is_open_in_qemu(one.old_place):
+    opened = files and one.old_place is not None and is_open_in_qemu(one.old_place)
+    since = started_at(domain.name())
+    if opened and since is not None and since < _moment(one.made.pivot):
         return
+    again = opened and since is not None
     raise ConflictError(
-        f"{domain.name()} was about to be switched {_from_to(one)}, and libvirt cannot say whether it was",
-        hint=f"Nothing was deleted. {_shut_down(domain)}",
+        f"{domain.name()} was about to be switched {_from_to(one)}, and "
+        + (f"started again since, at {_when(since or 0)}" if again else "libvirt cannot say whether it was"),
+        hint=f"Nothing was deleted. {_shut_down(domain)}" + (", or says what its latest data is in" if again else ""),
     )
 
 
@@ -125,11 +133,15 @@ def _is_left(times: t.Sequence[float], pivot: str) -> bool:
     Not by a hair: a machine that died while both were written to may have had more of its data in the old one.
     """
     old, new = times
+    return old <= _moment(pivot) + _MARGIN_SECONDS and new > old + _MARGIN_SECONDS
+
+
+def _moment(pivot: str) -> float:
+    """When a switch was requested; before all time where that cannot be read, which proves nothing."""
     try:
-        requested = float(pivot)
+        return float(pivot)
     except ValueError:
-        return False
-    return old <= requested + _MARGIN_SECONDS and new > old + _MARGIN_SECONDS
+        return float("-inf")
 
 
 def _pool_of(pools: Pools) -> t.Callable[[VolumeRef], Pool]:

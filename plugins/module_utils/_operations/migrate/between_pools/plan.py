@@ -88,7 +88,7 @@ def plan_between_pools(
         check_free_space_on_target(disks, target, where)
     target.hypervisor.space_requests = space_requests(disks, target)
     target.volumes.update((disk.target_pool.name, disk.volume.name) for disk in disks)
-    writer, guard = NoteWriter(_note_of(machine, disks, context)), WriteGuard(machine, context.source.conn)
+    writer, guard = NoteWriter(_note_of(machine, disks, context, old)), WriteGuard(machine, context.source.conn)
 
     def check_space() -> None:
         pools = Pools(context.source.conn)
@@ -145,14 +145,17 @@ def _check_earlier_move(machine: SourceMachine, old: MigrationNote, context: Mig
     )
 
 
-def _note_of(machine: SourceMachine, disks: list[DiskMigration], context: MigrationContext) -> MigrationNote:
+def _note_of(
+    machine: SourceMachine, disks: list[DiskMigration], context: MigrationContext, old: MigrationNote | None
+) -> MigrationNote:
+    """old: of a run that was interrupted, which may have switched its autostart off; it is on again by then."""
     return MigrationNote(
         source=context.source_name,
         target=context.source_name,
         uri=context.endpoints.source,
         made=tuple(dataclasses.replace(disk.ref_there, origin=disk.ref.pool) for disk in disks),
         left=tuple(disk.ref for disk in disks if disk.own),
-        autostart=machine.autostart,
+        autostart=machine.autostart or (old is not None and old.holds_autostart),
         running=machine.active,
         source_id=host_identity(),
     )

@@ -42,7 +42,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.bet
     newer_volumes,
     require_closed,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import find, is_active
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
+    find,
+    is_active,
+    set_autostart,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import delete_proven
 
 # How long a run that makes or changes machines may take.
@@ -76,6 +80,8 @@ def settle(
         if arrived:
             record(conn, domain, arrived)
             flush(arrived)
+        if note.holds_autostart:
+            set_autostart(domain, True)
         gone = {one.old for one in arrived}
         left = [ref for ref in note.left if ref in gone]
         require_closed(conn, domain, [*left, *(one.made for one in useless)])

@@ -268,7 +268,10 @@ class PoolMoveSteps:
                     self.migration.switched = True
                 # The guard has an eye on the machine over the task's connection, and libvirt gives each only one.
                 with self.context.endpoints.reconnected().open_source() as conn:
-                    record(conn, find(conn, self.machine.uuid), copied)
+                    domain = find(conn, self.machine.uuid)
+                    record(conn, domain, copied)
+                    if copies:
+                        self.writer.switched(domain)
                 self.migration.switched, self.migration.switched_words = True, words
 
         return Step(f"switch {self.machine.name} to {_names(self._disks)}", switch)

@@ -113,6 +113,12 @@ def write_note(domain: t.Any, note: MigrationNote | None) -> None:
                 raise
 
 
+def set_autostart(domain: t.Any, on: bool) -> None:
+    """Whether the machine starts with its hypervisor."""
+    with translate_errors(f"cannot switch the autostart of {domain.name()} {'on' if on else 'off'}"):
+        domain.setAutostart(int(on))
+
+
 def is_active(domain: t.Any) -> bool:
     """Whether a machine is up at this moment."""
     with translate_errors("cannot read the machine's state"):

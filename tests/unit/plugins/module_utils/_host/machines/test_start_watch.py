@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, run_events
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import StartWatch
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import StartWatch, started_at
 
 XML = "<domain type='test'><name>web1</name><memory>1024</memory><os><type>hvm</type></os></domain>"
 
@@ -53,3 +56,23 @@ def test_another_machine_does_not_count(conn: t.Any) -> None:
     conn.defineXML(XML.replace("web1", "web2")).create()
     assert watch.was_started() is False
     watch.close()
+
+
+def test_a_machine_was_started_with_its_process(tmp_path: Path) -> None:
+    before = time.time()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        (tmp_path / "web1.pid").write_text(f"{process.pid}\n")
+        found = started_at("web1", str(tmp_path))
+        process.kill()
+    assert found is not None and before - 1 < found < before + 10
+    # Long ago, as far as this test goes: whoever runs it.
+    (tmp_path / "web2.pid").write_text(f"{os.getppid()}\n")
+    older = started_at("web2", str(tmp_path))
+    assert older is not None and older <= found
+
+
+@pytest.mark.parametrize("text", [None, "", "web1", "999999999"])
+def test_of_a_machine_without_a_process_nobody_can_see_it(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "web1.pid").write_text(text)
+    assert started_at("web1", str(tmp_path)) is None

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host import identity as host_identity
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import uploader
+from ansible_collections.brine.virt.plugins.module_utils._host.identity import process_start_ticks
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import (
     Sender,
     ask_sender,
@@ -39,7 +39,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def upload_of(pid: int) -> Upload:
-    started = uploader._started(pid)
+    started = process_start_ticks(pid)
     assert started is not None
     return dataclasses.replace(new_upload("hv1"), pid=pid, started=started)
 

@@ -24,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.bet
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools import settle as settling
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import copied_volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import record, settle
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import NoteWriter
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.migrate.between_pools.node import (
     UUID,
     disk_places,
@@ -138,11 +139,64 @@ def test_an_old_volume_that_a_qemu_has_open_is_not_deleted(host: Host) -> None:
     assert host.there == {ON_NEW}
 
 
-def test_a_machine_that_runs_and_has_not_been_switched_keeps_the_old_one(host: Host) -> None:
+def started(monkeypatch: pytest.MonkeyPatch, moment: float | None) -> None:
+    """When the machine's QEMU was started; the test driver has none."""
+    monkeypatch.setattr(pivots, "started_at", lambda _name: moment)
+
+
+def test_a_machine_that_runs_and_has_not_been_switched_keeps_the_old_one(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host.domain.create()
+    started(monkeypatch, BEFORE)
     with opened(host.old):
         host.settle()
     assert (host.there, host.place) == ({ON_OLD}, ON_OLD)
+
+
+def test_a_machine_that_was_started_again_since_may_have_left_its_data_in_the_new_one(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libvirt starts it on the old volume, whatever it wrote to the new one before its host lost its power."""
+    host.domain.create()
+    started(monkeypatch, LATER)
+    with opened(host.old):
+        words = host.refused()
+    assert "to that of pool fast, and started again since, at 2025-11-22 00:00:0" in words
+    assert words.endswith("and run it again, which finishes it, or says what its latest data is in")
+
+
+@pytest.mark.parametrize(("moment", "pivot"), [(None, str(WHEN)), (BEFORE, "soon"), (BEFORE, "nan")])
+def test_a_machine_whose_start_or_switch_has_no_time_is_shut_down_first(
+    host: Host, monkeypatch: pytest.MonkeyPatch, moment: float | None, pivot: str
+) -> None:
+    host.domain.create()
+    started(monkeypatch, moment)
+    with opened(host.old):
+        host.refused(pivot)
+
+
+@pytest.mark.parametrize("autostart", [True, False])
+def test_it_starts_with_its_hypervisor_again_once_it_is_settled(host: Host, autostart: bool) -> None:
+    writer = NoteWriter(MigrationNote("here", "here", "test:///", made=(NEW,), left=(OLD,), autostart=autostart))
+    host.domain.setAutostart(int(autostart))
+    writer.pivots(host.domain, NEW)
+    assert not host.domain.autostart()
+    settle(host.conn, UUID, writer.note, trusted_made=[NEW], trusted_left=[OLD])
+    assert bool(host.domain.autostart()) == autostart
+
+
+def test_it_does_so_after_a_copy_that_libvirt_has_cancelled(host: Host) -> None:
+    writer = NoteWriter(MigrationNote("here", "here", "test:///", made=(NEW,), left=(OLD,), autostart=True))
+    writer.pivots(host.domain, NEW)
+    writer.cancelled(host.domain, [NEW])
+    assert host.domain.autostart()
+
+
+def test_what_was_not_about_to_be_switched_keeps_what_an_operator_has_set(host: Host) -> None:
+    note = MigrationNote("here", "here", "test:///", made=(NEW,), left=(OLD,), autostart=True)
+    settle(host.conn, UUID, note, trusted_made=[NEW], trusted_left=[OLD])
+    assert not host.domain.autostart()
 
 
 def test_a_machine_that_runs_on_neither_as_far_as_can_be_seen_is_shut_down_first(host: Host) -> None:

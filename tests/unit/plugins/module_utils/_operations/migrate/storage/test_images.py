@@ -18,6 +18,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.identity import process_start_ticks
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import uploader
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import SentFile
@@ -190,7 +191,7 @@ def test_a_sender_that_is_alive_is_waited_for_however_long_it_sends_nothing(
 ) -> None:
     """It may be reading through a hole of many gigabytes."""
     with subprocess.Popen(["sleep", "60"]) as sender:
-        mark_as(files, pid=sender.pid, started=uploader._started(sender.pid))
+        mark_as(files, pid=sender.pid, started=process_start_ticks(sender.pid))
         looks = iter(range(20))
 
         def told(*_progress: t.Any) -> None:
