@@ -106,15 +106,16 @@ def _look_at_switch(endpoints: Endpoints, machine: SourceMachine, context: Migra
             both = Presences(here, see(find(target, machine.uuid)))
             if both.taken_over:
                 _require_own_files(source, machine, both, context.target.name, None)
-                end_at_source(endpoints, machine.uuid, machine.name)
+                end_at_source(endpoints, machine.uuid, machine.name, undefine_source=context.options.undefine_source)
                 return True
     if both.there.state is None and not here.held and not here.busy:
         return False
     return both
 
 
-def end_at_source(endpoints: Endpoints, uuid: str, name: str) -> None:
-    """End what the source still has in memory of a machine that the target runs.
+def end_at_source(endpoints: Endpoints, uuid: str, name: str, *, undefine_source: bool) -> None:
+    """End what the source still has in memory of a machine that the target runs, and undefine it there if wanted: once
+    it is off, nobody knows any more that it has not run since.
 
     Raises HostError when it does not run there, ConflictError when the source may still write to a disk.
     """
@@ -133,6 +134,8 @@ def end_at_source(endpoints: Endpoints, uuid: str, name: str) -> None:
                 # The host may start again before it is undefined.
                 set_autostart(handle, False)
                 handle.destroy()
+                if undefine_source:
+                    undefine(source, name, moved=True)
 
 
 def forget_left_over(source: VirConnect, target: VirConnect, uuid: str) -> None:

@@ -57,6 +57,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.ste
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import (
     CONTENT,
+    SHARED,
     DiskMigration,
     plan_disks,
 )
@@ -107,7 +108,8 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
         uri=context.endpoints.target,
         made=tuple(disk.ref_there for disk in disks if disk.travels),
         left=tuple(disk.ref for disk in disks if disk.travels and disk.own),
-        autostart=machine.autostart,
+        # An interrupted run may have switched it off.
+        autostart=machine.autostart or (machine.moving is not None and machine.moving.autostart),
         running=machine.active,
         source_id=host_identity(),
     )
@@ -134,6 +136,8 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
         if not is_stored(base, context.target.hypervisor.pools.get(base.pool))
     ]
     migration.before.append(steps.make_volumes())
+    if machine.active and note.autostart and any(disk.method == SHARED for disk in disks):
+        migration.before.append(steps.hold_autostart())
     sent = [disk for disk in disks if disk.method == CONTENT]
     migration.before += [steps.copy_content(disk) for disk in sent]
     awaited = [disk for disk in sent if not (machine.active and _is_seed(disk, machine))]
@@ -183,7 +187,8 @@ def _taken_over(machine: SourceMachine, note: MigrationNote, context: MigrationC
     migration = MigrationPlan(name)
     if machine.active:
         words = f"end the paused copy of {name} on {note.source}"
-        migration.before.append(Step(words, lambda: end_at_source(endpoints, uuid, name)))
+        gone = context.options.undefine_source
+        migration.before.append(Step(words, lambda: end_at_source(endpoints, uuid, name, undefine_source=gone)))
     carried = bool(read_set_aside(machine.defined_xml))
     # One that stays defined here keeps its volumes.
     writer = NoteWriter(note if context.options.undefine_source else dataclasses.replace(note, left=()))

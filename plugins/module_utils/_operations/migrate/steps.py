@@ -99,6 +99,8 @@ class PreparingSteps:
                     hint=f"Run it again when it does. If {old.target} is gone for good: virsh metadata "
                     f"{self.machine.name} {NAMESPACE} {now} --remove",
                 ) from exc
+            if old.autostart:
+                set_autostart(self.machine.handle, True)
             write_note(self.machine.handle, None)
             self.recheck.outdate()
 
@@ -149,6 +151,28 @@ class PreparingSteps:
         names = ", ".join(disk.ref.name for disk in disks)
         words = f"create {names}" if names else f"record that {machine.name} is moving"
         return Step(f"{words} {'on' if names else 'to'} {context.target.name}", make, undo)
+
+    def hold_autostart(self) -> Step:
+        """A host that loses its power at the switch is not to start the machine on disks that the target writes to.
+
+        For the time of the move, as libvirt changes nothing of a machine on its way. One whose disks all travel is not
+        held back: a move may take hours then, and each side has disks of its own.
+        """
+        name = self.machine.name
+
+        def undo() -> None:
+            if self.migration.switched or self.migration.undecided:
+                return
+            with self.context.endpoints.reconnected().open_source() as source:
+                domain = find(source, self.machine.uuid)
+                if domain is not None:
+                    set_autostart(domain, True)
+
+        return Step(
+            f"disable autostart of {name} on {self.context.source_name}",
+            lambda: set_autostart(self.machine.handle, False),
+            undo,
+        )
 
     def copy_content(self, disk: DiskMigration) -> Step:
         """The bytes of a disk that nobody writes to come to the target."""

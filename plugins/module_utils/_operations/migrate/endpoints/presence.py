@@ -31,8 +31,10 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
 _IN_POSTCOPY = (10, 11)
 # virDomainPausedReason, MIGRATION, POSTCOPY and POSTCOPY_FAILED
 _HELD = (2, 12, 13)
-# virDomainShutoffReason, SHUTDOWN, SAVED, FAILED and FROM_SNAPSHOT: who is off for one of these has run since.
-_HAS_RUN = (1, 5, 6, 7)
+# virDomainShutoffReason, MIGRATED and DAEMON: libvirt itself has ended it, at the end of a move, or when it found after
+# a restart that it had been at its end (qemuProcessReconnect). Off for any other reason it may have run since; and of a
+# host that has started again there is no reason.
+_LEFT = (4, 8)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Presences:
         if self.here.busy or self.there.busy or not self.same_move:
             return False
         stands_still = self.here.paused and self.here.reason == libvirt.VIR_DOMAIN_PAUSED_MIGRATION
-        left_off = self.here.off and self.here.reason not in _HAS_RUN
+        left_off = self.here.off and self.here.reason in _LEFT
         return self.there.runs and (stands_still or left_off)
 
 

@@ -105,7 +105,7 @@ def note_of(domain: t.Any) -> MigrationNote | None:
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable[..., Both]]:
-    """What makes both. The test driver pauses a machine only for its user; of hv1, this says: for a migration."""
+    """What makes both. The test driver pauses and ends a machine only for its user; of hv1, this says: a migration."""
     monkeypatch.setattr(steps, "hypervisor_lock", functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks")))
     monkeypatch.setattr(broken_off, "_SETTLE_SECONDS", 0.1)
     monkeypatch.setattr(broken_off, "_ANSWER_SECONDS", 0.1)
@@ -137,8 +137,13 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable
 
             def state(handle: t.Any) -> tuple[int, int]:
                 state, reason = handle.state(0)
-                held = state == libvirt.VIR_DOMAIN_PAUSED and handle.connect().getURI() == endpoints.source
-                return state, libvirt.VIR_DOMAIN_PAUSED_MIGRATION if held else reason
+                if handle.connect().getURI() != endpoints.source:
+                    return state, reason
+                left = {
+                    libvirt.VIR_DOMAIN_PAUSED: libvirt.VIR_DOMAIN_PAUSED_MIGRATION,
+                    libvirt.VIR_DOMAIN_SHUTOFF: libvirt.VIR_DOMAIN_SHUTOFF_DAEMON,
+                }
+                return state, left.get(state, reason)
 
             monkeypatch.setattr(presence, "read_state", state)
             return Both(domains[0], domains[1], context)
@@ -168,6 +173,25 @@ def test_what_is_still_defined_here_although_it_runs_there_goes(make: t.Callable
     carry_out(both.plan())
     assert (both.names(), both.volumes()) == ([], [])
     assert note_of(both.there) is None
+
+
+@pytest.mark.parametrize("reason", ["DESTROYED", "CRASHED", "UNKNOWN"])
+def test_what_may_have_run_here_since_is_not_deleted(
+    make: t.Callable[..., Both], monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    """Somebody has started it here, and stopped it the hard way; it was killed; or its host has started again."""
+    both = make()
+    both.here.destroy()
+    number = getattr(libvirt, f"VIR_DOMAIN_SHUTOFF_{reason}")
+    states = presence.read_state
+    monkeypatch.setattr(
+        presence,
+        "read_state",
+        lambda one: (one.state(0)[0], number) if one.state(0)[0] == OFF else states(one),
+    )
+    with pytest.raises(ConflictError, match="web1 is off here and runs on hv2.*each side may have data of its own"):
+        both.plan()
+    assert (both.names(), both.volumes()) == (["web1"], ["web1-data"])
 
 
 @pytest.mark.parametrize("off", [False, True])
@@ -306,7 +330,7 @@ def test_a_copy_that_has_not_let_go_of_its_disk_is_not_ended(make: t.Callable[..
     finally:
         writer.communicate(b"quit\n")
     migration.before[0].apply()
-    assert not both.here.isActive()
+    assert both.names() == []
 
 
 def test_one_that_waits_for_another_hypervisor_is_not_moved_elsewhere(make: t.Callable[..., Both]) -> None:
@@ -340,12 +364,21 @@ def test_nothing_is_said_against_the_one_that_runs(
 
 def test_at_the_switch_the_copy_that_stands_still_is_ended(make: t.Callable[..., Both]) -> None:
     both = make()
-    both.here.setAutostart(1)
     both.here.suspend()
     migration = MigrationPlan("web1")
     assert both.has_migrated(migration)
-    assert (both.here.isActive(), both.here.autostart(), migration.undecided) == (0, 0, False)
-    # What is left is for the steps after the switch, or for the next run.
+    # The volumes are for the steps after the switch, or for the next run.
+    assert (both.names(), both.volumes(), migration.undecided) == ([], ["web1-data"], False)
+    assert note_of(both.there) is not None
+
+
+def test_at_the_switch_a_copy_that_is_to_stay_defined_is_off(make: t.Callable[..., Both]) -> None:
+    both = make()
+    both.context = dataclasses.replace(both.context, options=MigrationOptions(undefine_source=False))
+    both.here.setAutostart(1)
+    both.here.suspend()
+    assert both.has_migrated(MigrationPlan("web1"))
+    assert (both.here.isActive(), both.here.autostart()) == (0, 0)
     assert note_of(both.here) is not None
 
 

@@ -64,6 +64,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.pla
     MigrationPlan,
     plan_migration,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import disks as disks_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import volume_identity as identity
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
@@ -394,6 +395,63 @@ def _note(source: str, target: str) -> str:
         f"<m:move xmlns:m='{NAMESPACE}' source='{source}' target='{target}' uri='qemu+tls://{target}/system'"
         f" autostart='no'>{made}</m:move>"
     )
+
+
+# The machine's volumes, as the target sees them in a shared pool.
+BOTH = volume("web1-system.qcow2", "qcow2") + volume("web1-seed.iso", "raw")
+HELD = "disable autostart of web1 on hv1"
+
+
+def starts_with_its_host(plan: t.Any, shared: bool, monkeypatch: pytest.MonkeyPatch) -> t.Any:
+    """Have the machine start with its host, and both hypervisors see its disks. Returns it."""
+    monkeypatch.setattr(disks_module, "is_shared", lambda *_pools, **_seen: shared)
+    domain = plan.source.conn.lookupByName("web1")
+    domain.setAutostart(1)
+    return domain
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_on_disks_that_both_have_it_does_not_start_with_its_host_while_it_moves(
+    world: World_, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """At the switch its host may lose its power; the target writes to the disks by then."""
+    plan = world(target_volumes=BOTH if shared else "")
+    starts_with_its_host(plan, shared, monkeypatch)
+    actions = plan().actions
+    assert (HELD in actions) is shared
+    if shared:
+        assert actions[:3] == ["record that web1 is moving to hv2", HELD, "move web1 to hv2"]
+
+
+@pytest.mark.parametrize("state", [None, "switched", "undecided"])
+def test_it_starts_with_its_host_again_only_where_it_stays(
+    world: World_, monkeypatch: pytest.MonkeyPatch, state: str | None
+) -> None:
+    plan = world(target_volumes=BOTH)
+    domain = starts_with_its_host(plan, True, monkeypatch)
+    migration = plan()
+    held = next(step for step in migration.before if step.description == HELD)
+    # Another connection to the test driver would not see the change.
+    monkeypatch.setattr(Endpoints, "reconnected", lambda self: dataclasses.replace(self, source_conn=domain.connect()))
+    held.apply()
+    assert not domain.autostart()
+    if state is not None:
+        setattr(migration, state, True)
+    assert held.undo is not None
+    held.undo()
+    assert bool(domain.autostart()) is (state is None)
+
+
+def test_what_a_run_that_was_killed_has_held_back_starts_with_its_host_again(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Both hypervisors are this machine, where nothing is cleared.
+    monkeypatch.setattr(steps, "clear_target", lambda *_words: [])
+    plan = world(note=_note("hv1", "hv2").replace("autostart='no'", "autostart='yes'"))
+    migration = plan()
+    assert "enable autostart of web1 on hv2" in migration.actions
+    migration.before[0].apply()
+    assert plan.source.conn.lookupByName("web1").autostart()  # type: ignore[attr-defined]
 
 
 def test_what_a_run_that_was_cut_off_has_left_there_is_removed_first(world: World_) -> None:

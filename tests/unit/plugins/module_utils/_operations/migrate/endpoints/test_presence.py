@@ -33,15 +33,15 @@ OTHER_MARK = dataclasses.replace(
     NOTE, made=(VolumeRef("default", "web1-system.qcow2", VolumeIdentity("another word")),)
 )
 HELD = Presence(libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_MIGRATION, note=NOTE)
-OFF = Presence(libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN, note=NOTE)
+OFF = Presence(libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_DAEMON, note=NOTE)
 RUNS = Presence(libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_RUNNING_MIGRATED, note=NOTE)
 
 
 def test_a_machine_that_runs_there_and_stands_still_here_is_taken_over() -> None:
     assert Presences(HELD, RUNS).taken_over
-    # As libvirt leaves it where it knows that it runs there, or where this run was killed after it had ended it.
+    # As libvirt leaves it where it knows that it runs there.
     assert Presences(OFF, RUNS).taken_over
-    assert Presences(dataclasses.replace(OFF, reason=libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED), RUNS).taken_over
+    assert Presences(dataclasses.replace(OFF, reason=libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED), RUNS).taken_over
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,9 @@ def test_a_machine_that_runs_there_and_stands_still_here_is_taken_over() -> None
         dataclasses.replace(HELD, note=OTHER_MARK),
         dataclasses.replace(HELD, note=dataclasses.replace(NOTE, running=None)),
         dataclasses.replace(OFF, reason=libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN),
+        dataclasses.replace(OFF, reason=libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED),
+        dataclasses.replace(OFF, reason=libvirt.VIR_DOMAIN_SHUTOFF_CRASHED),
+        dataclasses.replace(OFF, reason=libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN),
         Presence(),
     ],
     ids=[
@@ -66,6 +69,9 @@ def test_a_machine_that_runs_there_and_stands_still_here_is_taken_over() -> None
         "it is in another move",
         "an earlier version's note",
         "its guest has shut it down since",
+        "somebody has stopped it since",
+        "its QEMU was killed",
+        "its host has started again",
         "it is not there",
     ],
 )
