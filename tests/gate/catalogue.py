@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .cores import Core, clean_environment, find_core, prepare_home
+from .cores import Core, clean_environment, find_core, module_utils_of, prepare_home
 from .results import Counts
 from .runner import Check
 from .tree import copy_tree
-from .units import by_ansible_test, by_pytest
+from .units import by_pytest
 from .units.junit import read_reports
 
 NO_NEXT = "no Python 3.12 or newer with its headers is on this machine"
@@ -30,6 +30,7 @@ SANITY_ERRORS = re.compile(r"^(ERROR|FATAL): (?!Command )")
 # Hardly anything in there meets ansible-core. `make test` has it with the oldest one, and with the Python of an old
 # hypervisor.
 WITHOUT_ANSIBLE = "tests/unit/plugins/module_utils"
+ON_HYPERVISORS = (WITHOUT_ANSIBLE, "tests/unit/plugins/modules")
 
 # What of `make test` is not in `make check`.
 LEFT_OUT = (
@@ -46,6 +47,7 @@ LEFT_TO_FULL = (
     "unit tests with the mark `slow`, most of which start whole runs of Ansible",
     "four in five of the examples of hypothesis",
     "unit tests with ansible-core 2.20, and with 2.21 those of what knows nothing of Ansible",
+    "the modules' unit tests by ansible-test, and the `slow` ones with Python 3.9",
     "pylint",
     "the integration targets of ansible-test",
     "the page of the playbook picture in a browser",
@@ -135,13 +137,13 @@ def guide_check(core: Core, build: Path) -> Check:
 
 
 def pytest_units(core: Core, build: Path, name: str, words: Sequence[str]) -> Check:
-    """Return the unit tests by pytest itself: ansible-test starts a process for each test, which takes twice as long.
+    """Return the unit tests by pytest itself: ansible-test starts a process for each test, which takes far longer.
 
     `words`: which, for pytest. What fails is run once more.
     """
     report = core.copy / f"tests/output/junit/pytest-{'-'.join(name.split())}.xml"
     cache = build / f"cache/pytest-{core.version}"
-    again = ["python", "-m", "tests.gate.units.by_pytest", str(report), str(cache)]
+    again = ["python", "-m", "tests.gate.units.by_pytest", str(core.bin / "pytest"), str(report), str(cache)]
     return Check(
         f"{name} {core.version}, Python {core.python}",
         [*again, "-q", "--numprocesses=2", "--dist=worksteal", *words],
@@ -151,6 +153,29 @@ def pytest_units(core: Core, build: Path, name: str, words: Sequence[str]) -> Ch
         lane=core.version,
         count=functools.partial(by_pytest.count_both, report),
     )
+
+
+def has_old_python(build: Path) -> bool:
+    """Whether the oldest Python that a hypervisor may have is on this machine."""
+    return (build / "venv-3.9/stamp").exists()
+
+
+def old_python_units(core: Core, build: Path, name: str, words: Sequence[str]) -> Check:
+    """Return the unit tests of what runs on hypervisors, with the oldest Python that one may have.
+
+    `core`: the one whose modules are given to hypervisors. Nothing else of it can be imported, as there.
+    """
+    given = build / f"given-{core.version}/ansible"
+    given.mkdir(parents=True, exist_ok=True)
+    (given / "__init__.py").touch()
+    link = given / "module_utils"
+    link.unlink(missing_ok=True)
+    link.symlink_to(module_utils_of(core), target_is_directory=True)
+    old = replace(core, python="3.9", bin=build / "venv-3.9/bin")
+    check = pytest_units(old, build, name, [*words, *ON_HYPERVISORS])
+    # Its own Python runs what runs pytest.
+    command = [str(core.bin / "python"), *check.command[1:]]
+    return replace(check, command=command, environment={**check.environment, "PYTHONPATH": str(given.parent)})
 
 
 # Without those marked `slow`, and with few examples of hypothesis; and what this leaves out.
@@ -184,28 +209,17 @@ def importer_check(current: Core, build: Path) -> Check:
     return Check("import into Galaxy", command, current.copy, clean_environment(current, build))
 
 
-def core_checks(core: Core, build: Path, *, whole: bool, newest: bool, old_python: str | None) -> list[Check]:
+def core_checks(core: Core, build: Path, *, whole: bool, newest: bool, old_python: bool) -> list[Check]:
     """Return sanity and unit tests of one ansible-core, in a lane of its own: ansible-test works in one directory.
 
     `whole`: with the unit tests of what has nothing to do with ansible-core. `newest`: sanity also compiles and imports
-    with every Python of the machine that a hypervisor may have. `old_python`: one more Python, older than the
-    controller's, for the unit tests of what runs on hypervisors.
+    with every Python of the machine that a hypervisor may have. `old_python`: also the unit tests of what runs on
+    hypervisors with the oldest of them.
     """
     which = [] if whole else [f"--ignore={WITHOUT_ANSIBLE}"]
     units = [pytest_units(core, build, "unit tests", [*QUICK, *which, "tests/unit"])]
     if old_python:
-        # By ansible-test, which knows what a hypervisor's Python is given. It takes a process for each test.
-        check = ansible_test(
-            f"unit tests {core.version}, Python {old_python}",
-            core,
-            build,
-            ["units", "--venv", "--python", old_python, "--num-workers", "2"],
-        )
-        # The way of the reports is relative to the copy.
-        reports, pattern = Path("tests/output/junit"), f"python{old_python}-*.xml"
-        again = [str(core.bin / "python"), "-m", "tests.gate.units.by_ansible_test", str(reports), pattern]
-        count = functools.partial(by_ansible_test.count_both, core.copy / reports, pattern)
-        units.append(replace(check, command=[*again, *check.command], count=count))
+        units.append(old_python_units(core, build, "unit tests of modules", QUICK))
     words = [] if newest else ["--python", core.python]
     # It takes longer than all else of sanity.
     return [*units, sanity_check("sanity", core, build, [*words, "--skip-test", "pylint"])]
@@ -230,6 +244,12 @@ def full_checks(cores: Sequence[Core], build: Path) -> list[Check]:
     if newest is not oldest:
         checks.append(pytest_units(newest, build, "other unit tests", [*QUICK, WITHOUT_ANSIBLE]))
     checks += [pytest_units(core, build, "unit tests", [*QUICK, "tests/unit"]) for core in cores[1:-1]]
+    if has_old_python(build):
+        checks.append(old_python_units(oldest, build, "long unit tests of modules", LONG))
+        # As those call it who take the collection in.
+        words = ["units", "--venv", "--python", "3.9", "--num-workers", "2", "tests/unit/plugins/modules/"]
+        count = functools.partial(unit_counts, oldest, "python3.9-*.xml")
+        checks.append(replace(ansible_test("ansible-test units", oldest, build, words), count=count))
     for core in cores:
         if core in (oldest, newest):
             checks.append(sanity_check("pylint", core, build, ["--python", core.python, "--test", "pylint"]))
@@ -264,13 +284,13 @@ def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check
     if full:
         return full_checks(cores, build)
     newest = following or current
-    old_python = "3.9" if (build / "pythons/python3.9").exists() else None
+    old_python = has_old_python(build)
     missing: list[Check] = []
     if following is None:
         missing = [Check(f"{what} 2.21", [], root, skip=NO_NEXT) for what in ("unit tests", "sanity")]
     if between is None:
         missing.append(Check("build, install, run 2.20", [], root, skip=NO_NEXT))
-    if old_python is None:
+    if not old_python:
         missing.append(Check("unit tests on Python 3.9", [], root, skip="no Python 3.9 is on this machine"))
     lint = [ansible_lint_check(current, build), guide_check(current, build), *lint_checks(current, build)]
     if between is not None:
@@ -278,7 +298,7 @@ def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check
     tests: list[Check] = []
     for core in cores:
         # The lane of the newest core has more to do.
-        older = old_python if core is current else None
+        older = old_python and core is current
         tests += core_checks(core, build, whole=core is current, newest=core is newest, old_python=older)
     # The slowest first; the short ones fill the gaps.
     return [*sorted(tests, key=lambda check: "sanity" not in check.name), *lint, *missing]

@@ -66,6 +66,13 @@ def clean_environment(core: Core, build: Path) -> dict[str, str]:
     }
 
 
+def module_utils_of(core: Core) -> Path:
+    """Return the folder of what this ansible-core sends along with modules."""
+    question = "import ansible.module_utils as found; print(found.__path__[0])"
+    answer = subprocess.run([str(core.bin / "python"), "-c", question], check=True, capture_output=True, text=True)
+    return Path(answer.stdout.strip())
+
+
 def wanted_pip(core: Core) -> str:
     """Return the version of pip that this ansible-test installs first: it is asked, not known here."""
     question = (

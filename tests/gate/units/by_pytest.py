@@ -28,14 +28,14 @@ def again(report: Path) -> Path:
     return report.with_suffix(".again.xml")
 
 
-def run_twice(report: Path, options: Sequence[str], cache: Path) -> int:
+def run_twice(program: Path, report: Path, options: Sequence[str], cache: Path) -> int:
     """Run pytest with these options and a JUnit report, and once more what failed. Returns the exit status.
 
-    `cache`: a directory of pytest's own, in which it notes what failed.
+    `program`: a pytest; `python -m pytest` would let tests import from the working directory. `cache`: a directory of
+    its own, in which it notes what failed.
     """
     again(report).unlink(missing_ok=True)
-    # Not `-m pytest`, which would let tests import from the working directory.
-    pytest = [str(Path(sys.executable).with_name("pytest")), "-o", f"cache_dir={cache}", *options]
+    pytest = [str(program), "-o", f"cache_dir={cache}", *options]
     status = subprocess.run([*pytest, f"--junit-xml={report}"], check=False).returncode
     if status != _SOME_FAILED or read_reports([report])[0].failed > MOST:
         return status
@@ -61,4 +61,4 @@ def _passed(report: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(run_twice(Path(sys.argv[1]), sys.argv[3:], Path(sys.argv[2])))
+    sys.exit(run_twice(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[4:], Path(sys.argv[3])))

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.tests.gate.results import Counts
-from ansible_collections.brine.virt.tests.gate.units import by_ansible_test
 from ansible_collections.brine.virt.tests.gate.units.by_pytest import count_both, run_twice
 
+PYTEST = Path(sys.executable).with_name("pytest")
 GOOD = "def test_good():\n    pass\n"
 BAD = "def test_bad():\n    raise AssertionError\n"
 # Fails the first time that it is run, and never again.
@@ -42,7 +42,7 @@ def run(folder: Path, text: str) -> tuple[int, Counts]:
     (folder / "tests/test_it.py").write_text(text)
     report = folder / "report.xml"
     options = ["-q", "--numprocesses=2", f"--rootdir={folder}", f"-c{folder / 'pytest.ini'}", str(folder / "tests")]
-    status = run_twice(report, options, folder / "cache")
+    status = run_twice(PYTEST, report, options, folder / "cache")
     counts, complaints = count_both(report)
     assert not complaints
     return status, counts
@@ -70,60 +70,7 @@ def test_only_what_fails_twice_has_failed(
 def test_a_second_try_of_an_earlier_run_does_not_count(tmp_path: Path) -> None:
     run(tmp_path, ONCE)
     report = tmp_path / "report.xml"
-    status = run_twice(report, ["-q", f"-c{tmp_path / 'pytest.ini'}", str(tmp_path / "tests")], tmp_path / "cache")
+    status = run_twice(
+        PYTEST, report, ["-q", f"-c{tmp_path / 'pytest.ini'}", str(tmp_path / "tests")], tmp_path / "cache"
+    )
     assert (status, count_both(report)[0]) == (0, Counts(passed=1))
-
-
-# What ansible-test does here: pytest for each context, with a report each, until one has failed.
-LIKE_ANSIBLE_TEST = """
-import subprocess, sys
-for context in ("modules", "module_utils"):
-    files = [name for name in sys.argv[2:] if f"/{context}/" in name] if sys.argv[2:] else [f"tests/{context}"]
-    report = f"--junit-xml=reports/python3.9-{context}-units.xml"
-    if files and (status := subprocess.run([sys.argv[1], "-q", "-c", "pytest.ini", report, *files]).returncode):
-        sys.exit(status)
-"""
-
-
-def run_old(folder: Path, monkeypatch: pytest.MonkeyPatch, modules: str, utils: str) -> tuple[int, Counts]:
-    """Run these tests of both contexts as the gate does with an old Python. Returns the exit status and the sums."""
-    monkeypatch.chdir(folder)
-    Path("pytest.ini").write_text("[pytest]\n")
-    Path("like_ansible_test.py").write_text(LIKE_ANSIBLE_TEST)
-    Path("reports").mkdir()
-    for context, text in zip(by_ansible_test.CONTEXTS, (modules, utils), strict=True):
-        (folder / "tests" / context).mkdir(parents=True)
-        Path(f"tests/{context}/test_{context}.py").write_text(text)
-    command = [sys.executable, "like_ansible_test.py", str(Path(sys.executable).with_name("pytest"))]
-    status = by_ansible_test.run_twice(Path("reports"), "python3.9-*.xml", command)
-    counts, complaints = by_ansible_test.count_both(Path("reports"), "python3.9-*.xml")
-    assert not complaints
-    return status, counts
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("modules", "utils", "status", "passed", "failed", "retried"),
-    [
-        (GOOD, GOOD, 0, 2, 0, []),
-        (GOOD, GOOD + ONCE, 0, 3, 0, ["test_once"]),
-        (GOOD, GOOD + ONCE + BAD, 1, 3, 1, ["test_once"]),
-        # The other context has not run, and is not to be forgotten.
-        (ONCE, GOOD, 1, 0, 1, []),
-        (GOOD, "import nothing_of_this_name\n", 2, 1, 1, []),
-        (GOOD, BAD + "".join(f"def test_{n}():\n    raise AssertionError\n" for n in range(10)), 1, 1, 11, []),
-    ],
-)
-def test_with_an_old_python_too(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    modules: str,
-    utils: str,
-    status: int,
-    passed: int,
-    failed: int,
-    retried: list[str],
-) -> None:
-    found, counts = run_old(tmp_path, monkeypatch, modules, utils)
-    assert (found, counts.passed, counts.failed) == (status, passed, failed)
-    assert [name.rpartition(" ")[2] for name in counts.retried] == retried
