@@ -125,7 +125,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.locks import hype
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
     Claim,

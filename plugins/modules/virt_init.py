@@ -518,7 +518,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing im
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import STATES
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import DirectoryAsPoolError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import DirectoryAsPoolError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine, read_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import HOST_NAME, SecretOptions, opened
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml

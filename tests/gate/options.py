@@ -32,7 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import disk
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import shapes, table, validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.devices import SALT_DISK_WORDS
 from ansible_collections.brine.virt.plugins.modules.virt_init import ARGUMENTS
 

@@ -84,6 +84,7 @@ LABS: dict[str, tuple[str, ...]] = {
         "backups",
         "firmware",
         "disk_moves",
+        "killed_daemons",
         "rebasing",
         "images",
         "storage",

@@ -30,7 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_work
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, read_values
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, places_of
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import (
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import (
     DirectoryAsPoolError,
     with_pool_named,
 )

@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     NotFoundError,
     one_of_these,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
 from ansible_collections.brine.virt.plugins.plugin_utils._cloning.entry import clone_entry
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import printable_line
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import Records, machines_of, split_answers

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, inside, one_of_these
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import any_mapping, read_mapping
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
 from ansible_collections.brine.virt.plugins.plugin_utils._one_home import one_home
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import HostChoice, choose
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import Fleet, PlacedMachine

@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields impo
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import check_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware import cpu
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import NO_ORDER
 
 from ..generated import TextError

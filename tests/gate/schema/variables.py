@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
 
 from . import values
 from .devices import IN_SALT, KINDS, ref, salt_properties

@@ -15,6 +15,8 @@ import fcntl
 import os
 import stat
 import struct
+import time
+from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 
@@ -30,6 +32,9 @@ _ALL = 64
 _REPLACING = 300
 # struct flock of 64-bit Linux: type, whence, start, length, process
 _FLOCK = "hhqqi4x"
+# How long QEMU may take to close what libvirt has just told it to.
+_CLOSE_SECONDS = 10.0
+_LOOK_SECONDS = 0.25
 _NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
@@ -151,6 +156,19 @@ def is_open_in_qemu(path: str) -> bool:
     finally:
         os.close(descriptor)
     return bool(struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK)
+
+
+def first_open(paths: Sequence[str], wait_seconds: float = _CLOSE_SECONDS) -> str | None:
+    """The first of these files that a QEMU has open, as is_open_in_qemu; None when none has, at the latest by then.
+
+    libvirt may have told one to close a file a moment ago.
+    """
+    end = time.monotonic() + wait_seconds
+    while True:
+        opened = next((path for path in paths if is_open_in_qemu(path)), None)
+        if opened is None or time.monotonic() > end:
+            return opened
+        time.sleep(_LOOK_SECONDS)
 
 
 def _flock(kind: int, byte: int, length: int = 1) -> bytes:

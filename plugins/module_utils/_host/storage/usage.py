@@ -13,7 +13,8 @@ import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import (
@@ -27,6 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes i
     require_deletable,
     volume_exists,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 
 USED, UNUSED, UNKNOWN = "used", "unused", "unknown"
 PoolVolume = tuple[Pool, str]
@@ -249,6 +251,13 @@ def delete_unused(
     if len(there) > 1:
         for pool, volume in there:
             require_deletable(pool, volume)
+    for pool, volume in there:
+        opened = unseen_user(conn, pool, volume)
+        if opened is not None:
+            raise ConflictError(
+                f"volume {volume} of pool {pool.name} is kept: it is used by {opened}",
+                hint="Shut its guest down from within, or end the process",
+            )
     names = []
     for pool, volume in there:
         if delete_volume(pool, volume):
@@ -278,10 +287,33 @@ def delete_those_unused(
         kept.update(found)
         going = [index for index in going if index not in found]
         if not found:
+            found = {index: VolumeUse((opened,)) for index, opened in _opened(conn, volumes, going)}
+            kept.update(found)
+            going = [index for index in going if index not in found]
+        if not found:
             break
     for index in going:
         delete_volume(*volumes[index])
     return kept
+
+
+def unseen_user(conn: VirConnect, pool: Pool, volume: str) -> str | None:
+    """What has the file of a volume open though no machine of libvirt's uses it, in words.
+
+    A daemon of libvirt that was killed may say of a machine that it is off, while its QEMU goes on. Devices and network
+    volumes have no locks to tell that by, and of another host's files nobody here can know.
+    """
+    path = _place_of(pool, volume) if pool.source_type == FILE and is_local(conn.getURI()) else None
+    if path is None or first_open([path]) is None:
+        return None
+    return f"a program of QEMU that libvirt does not know of (fuser {path} shows it)"
+
+
+def _opened(conn: VirConnect, volumes: t.Sequence[PoolVolume], indices: t.Sequence[int]) -> t.Iterator[tuple[int, str]]:
+    for index in indices:
+        opened = unseen_user(conn, *volumes[index])
+        if opened is not None:
+            yield index, opened
 
 
 def require_off(conn: VirConnect, machine: str) -> None:

@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
     rules_beside,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import DEFAULT_POOL
 
 # The bus that each kind of device is on unless the spec says otherwise, and what it is called there.

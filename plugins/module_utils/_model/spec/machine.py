@@ -18,8 +18,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import check_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU_MODES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import ABSENT, RUNNING, STATES
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import Seed, read_seed
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import DELAY_SECONDS, read_order

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed_parts import (
     SeedFile,
     User,

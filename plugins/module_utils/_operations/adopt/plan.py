@@ -26,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.device_names import name_disks, name_nics
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.adopt.volumes import DiskDecision, decide_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import require_no_claim
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView

@@ -12,7 +12,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.place import plain_path
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.trust import read_owner
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import is_backup_id
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
 
 LATEST = "latest"
 

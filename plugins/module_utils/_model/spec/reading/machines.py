@@ -21,12 +21,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.give
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Field, Values, rules_beside
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import MACHINE_RULES, Machine, places_of
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_name import machine_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import (
     ABSENT,
     take_start,
     yielding_state,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic, read_nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.resolve import (
     Profiles,

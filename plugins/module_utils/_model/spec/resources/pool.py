@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
     read_table,
     write_table,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool_fields import (
     POOL_TABLES,
     device_path,

@@ -19,7 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields impo
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Field, TextField
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import pool_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import DEFAULT_POOL
 
 # What is on a CD or DVD, which machines have as a raw disk.

@@ -20,7 +20,11 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import started_at
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock, is_open_in_qemu
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import (
+    DiskLock,
+    first_open,
+    is_open_in_qemu,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, VolumeRef
@@ -32,9 +36,6 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.bet
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import is_active
 
-# How long QEMU may take to close what libvirt has just told it to.
-_CLOSE_SECONDS = 10.0
-_LOOK_SECONDS = 0.25
 # Until a switch that was requested is done, the old volume is written to; and by this much the new one has to be newer.
 _MARGIN_SECONDS = 10.0
 _COMPARE_SECONDS = 6 * 3600
@@ -43,15 +44,10 @@ _COMPARE_SECONDS = 6 * 3600
 def require_closed(conn: VirConnect, domain: t.Any, refs: Collection[VolumeRef]) -> None:
     """Raise ConflictError when QEMU has one of these volumes open, whatever libvirt says: they are to be deleted."""
     pools = Pools(conn)
-    paths = {ref: pools.get(ref.pool).volume_path(ref.name) for ref in refs if _is_file(pools.get(ref.pool))}
-    end = time.monotonic() + _CLOSE_SECONDS
-    while True:
-        opened = next((ref for ref, path in paths.items() if is_open_in_qemu(path)), None)
-        if opened is None:
-            return
-        if time.monotonic() > end:
-            raise _still_open(domain, opened, paths[opened])
-        time.sleep(_LOOK_SECONDS)
+    paths = {pools.get(ref.pool).volume_path(ref.name): ref for ref in refs if _is_file(pools.get(ref.pool))}
+    opened = first_open(tuple(paths))
+    if opened is not None:
+        raise _still_open(domain, paths[opened], opened)
 
 
 @contextlib.contextmanager

@@ -179,6 +179,16 @@ def test_an_overlay_that_no_machine_has(host: Host) -> None:
     assert host.users() == {OLD: ("volume default/said.qcow2",), NEW: ("volume default/unsaid.qcow2",)}
 
 
+def test_an_image_that_a_program_of_qemu_has_open_of_which_libvirt_knows_nothing(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below the disk of a machine whose daemon was killed, and that is said to be off or is not there any more."""
+    monkeypatch.setattr(image_prune, "unseen_user", lambda _conn, _pool, volume: "QEMU" if volume == OLD else None)
+    assert host.users() == {OLD: ("QEMU",)}
+    host.prune()
+    assert host.volumes() == {OLD}
+
+
 def test_what_nothing_uses_goes_and_check_mode_knows_it_before(host: Host) -> None:
     host.add_machine("a", notes=MachineNotes(image=ImageNote("debian", OLD, "images")))
     (host.store / ".brine-part-left").touch()

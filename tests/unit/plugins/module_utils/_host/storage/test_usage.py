@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import re
 import shutil
 import subprocess
+import time
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from uuid import NAMESPACE_DNS, uuid5
@@ -17,7 +22,8 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools, usage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
     UNKNOWN,
@@ -345,6 +351,51 @@ def test_a_guest_cannot_keep_all_volumes_by_what_it_writes_into_its_raw_disk(hos
     claim = host.add_volume("b-system.raw", "-u", "-b", str(circle), "-F", "qcow2")
     host.add_machine("b", host.disk(claim, image_format="raw"))
     assert host.use() == VolumeUse()
+
+
+@contextlib.contextmanager
+def opened(path: Path, *words: str) -> t.Iterator[subprocess.Popen[str]]:
+    """A QEMU has the file open."""
+    command = ["qemu-io", *words, "-f", "qcow2", str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write("length\n")
+        process.stdin.flush()
+        assert process.stdout.readline()
+        yield process
+        process.stdin.close()
+
+
+@pytest.mark.parametrize("words", [[], ["-r"]], ids=["writes", "reads"])
+def test_what_a_qemu_has_open_that_libvirt_does_not_know_of(
+    host: Host, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """A daemon that was killed says afterwards that a machine is off, while its QEMU goes on."""
+    monkeypatch.setattr(usage, "is_local", lambda _uri: True)
+    monkeypatch.setattr(usage, "first_open", functools.partial(first_open, wait_seconds=0))
+    host.add_machine("web1", host.disk())
+    host.add_volume("data.qcow2")
+    said = rf"a program of QEMU that libvirt does not know of \(fuser {host.path} shows it\)"
+    with opened(host.path, *words):
+        with pytest.raises(ConflictError, match=f"web1-system.qcow2 of pool default is kept: it is used by {said}"):
+            host.delete("data.qcow2", "web1-system.qcow2", owner="web1", clearing="web1", fresh=True)
+        assert len(volumes_of(host)) == 2
+        host.conn.lookupByName("web1").undefine()
+        kept = delete_those_unused(host.conn, [(host.pool, "data.qcow2"), (host.pool, "web1-system.qcow2")])
+        assert [re.fullmatch(said, user) is not None for user in kept[1].users] == [True]
+    assert volumes_of(host) == ["web1-system.qcow2"]
+    assert host.delete() == ["web1-system.qcow2"]
+
+
+def test_what_its_qemu_closes_in_a_moment_goes(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a disk was detached."""
+    monkeypatch.setattr(usage, "is_local", lambda _uri: True)
+    with opened(host.path) as process, ThreadPoolExecutor() as threads:
+        deleting = threads.submit(host.delete)
+        time.sleep(0.5)
+        assert not deleting.done()
+        process.kill()
+        assert deleting.result() == ["web1-system.qcow2"]
 
 
 def test_what_cannot_be_looked_into_keeps_it_unless_it_was_made_a_moment_ago(host: Host) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.pool_name import (
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import (
     DirectoryAsPoolError,
     with_pool_named,
 )

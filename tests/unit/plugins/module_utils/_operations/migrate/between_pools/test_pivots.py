@@ -19,6 +19,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import MigrationNote, VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools import pivots
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools import settle as settling
@@ -90,7 +91,7 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
     monkeypatch.setattr(settling, "hypervisor_lock", locked)
-    monkeypatch.setattr(pivots, "_CLOSE_SECONDS", 0.3)
+    monkeypatch.setattr(pivots, "first_open", functools.partial(first_open, wait_seconds=0.3))
     with open_connection(write_node(tmp_path, in_fast=volume(DATA))) as conn:
         made = Host(tmp_path, conn)
         made.write(BEFORE, LATER)
