@@ -136,10 +136,15 @@ def _switch_and_kill(cloud: Cloud, delay: float) -> tuple[str, bool]:
 def _finish(cloud: Cloud, pool: str) -> None:
     """Run it again; where it asks for that, with the machine off."""
     answer, result = module(cloud, HOST, "virt_migrate", name=MACHINE, disks={"data": {"pool": pool}})
-    if answer.status != 0 and f"Shut {MACHINE} down (virt_power with state: stopped)" in result["msg"]:
-        answer, _result = module(cloud, HOST, "virt_power", name=[MACHINE], state="stopped", force=True, timeout=20)
-        must(answer.status == 0, answer.text)
-        answer, _result = module(cloud, HOST, "virt_migrate", name=MACHINE, disks={"data": {"pool": pool}})
+    if answer.status == 0:
+        return
+    if f"Shut {MACHINE} down (virt_power with state: stopped)" in result["msg"]:
+        power, _result = module(cloud, HOST, "virt_power", name=[MACHINE], state="stopped", force=True, timeout=20)
+        must(power.status == 0, power.text)
+    else:
+        must("or end the process that fuser" in result["msg"], answer.text)
+        cloud.on(HOST, f"pkill -9 -f 'guest={MACHINE},'; sleep 2")
+    answer, _result = module(cloud, HOST, "virt_migrate", name=MACHINE, disks={"data": {"pool": pool}})
     must(answer.status == 0, answer.text)
 
 
