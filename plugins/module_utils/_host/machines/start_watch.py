@@ -39,9 +39,12 @@ def started_at(machine: str, run: str = _RUN) -> float | None:
             ticks = process_start_ticks(int(file.read()))
     except (OSError, ValueError):
         return None
-    if ticks is None:
-        return None
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+    return None if ticks is None else booted_at() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def booted_at() -> float:
+    """When this host was started, in seconds since 1970, by the clock of now."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class StartWatch:

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import started_at
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import booted_at, started_at
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import (
     DiskLock,
     first_open,
@@ -112,6 +112,9 @@ def _is_newer(
     times = [os.stat(path).st_mtime for path in paths]
     # A file server's clock is not this one's.
     dated = all(_is_file(pool) and shared_because(pool) is None for pool in map(_pool_of(pools), (one.old, one.made)))
+    # A host that lost its power may have lost what it had noted of writes, with lazytime hours of them: an old volume
+    # that was written to until then looks as if it had been left, and QEMU flushes that one alone for its guest.
+    dated = dated and booted_at() < _moment(one.made.pivot)
     if dated and _is_left(times, one.made.pivot):
         return True
     answer = run_qemu_img("compare", image_format, "-F", image_format, *paths, timeout_seconds=_COMPARE_SECONDS)

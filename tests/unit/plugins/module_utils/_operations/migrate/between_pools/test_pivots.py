@@ -91,6 +91,8 @@ class Host:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
     monkeypatch.setattr(settling, "hypervisor_lock", locked)
+    # Long before the switch.
+    monkeypatch.setattr(pivots, "booted_at", lambda: BEFORE)
     monkeypatch.setattr(pivots, "first_open", functools.partial(first_open, wait_seconds=0.3))
     with open_connection(write_node(tmp_path, in_fast=volume(DATA))) as conn:
         made = Host(tmp_path, conn)
@@ -212,6 +214,17 @@ def test_a_machine_that_runs_on_neither_as_far_as_can_be_seen_is_shut_down_first
 def test_off_it_gets_what_was_written_after_the_switch(host: Host) -> None:
     host.settle()
     assert (host.there, host.place) == ({ON_NEW}, ON_NEW)
+
+
+def test_what_a_host_that_was_started_since_says_of_its_files_proves_nothing(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have lost its power, and with it the time of the last write to the old one, which has all of them."""
+    monkeypatch.setattr(pivots, "booted_at", lambda: WHEN + 60)
+    assert host.refused().count("they differ") == 1
+    host.write(BEFORE, LATER, same=True)
+    host.settle()
+    assert host.there == {ON_OLD}
 
 
 def test_off_it_keeps_the_old_one_where_both_are_the_same(host: Host) -> None:

@@ -30,6 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools import (
+    pivots,
     settle,
     steps,
 )
@@ -247,6 +248,8 @@ def test_what_an_interrupted_run_had_switched_a_machine_to_is_not_copied_again(
 ) -> None:
     locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
     monkeypatch.setattr(settle, "hypervisor_lock", locked)
+    # Long before the switch.
+    monkeypatch.setattr(pivots, "booted_at", lambda: 0.0)
     host = world(off=True)
     domain = host.conn.lookupByName("web1")
     made = VolumeRef("fast", "web1-data.raw", origin="slow", pivot="1763766000.000")
