@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tests of the image store share: a web server that counts, and a store that libvirt's test driver can serve."""
+"""What tests of plugins share: a clean slate, a web server that counts, and a store that libvirt's test driver can serve."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from ansible.module_utils.common import warnings
 
 from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
 from ansible_collections.brine.virt.plugins.module_utils._host.images import store as image_store
@@ -41,6 +42,13 @@ class Web:
         """Publish a file. Gives its address back."""
         self.files[name] = content
         return f"{self.url}/{name}"
+
+
+@pytest.fixture(autouse=True)
+def no_warnings() -> None:
+    """Forget what an earlier module has warned of in this process: ansible-core adds it to every result."""
+    warnings._global_warnings.clear()
+    warnings._global_deprecations.clear()
 
 
 @pytest.fixture
