@@ -11,7 +11,6 @@ import typing as t
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import labels
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
     machine,
-    machine_name,
     network,
     seed,
     seed_parts,
@@ -20,7 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields impo
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import check_fragment
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware import cpu
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name, pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import NO_ORDER
 
 from ..generated import TextError
@@ -51,7 +50,7 @@ FUNCTIONS: dict[t.Any, Values] = {
     parse_capacity_mib: values.CAPACITY,
     validators.any_mapping: values.ANY_MAPPING,
     machine.read_variables: values.ANY_MAPPING,
-    machine_name.machine_name: values.NAME,
+    machine_name: values.NAME,
     pool_name: values.NAME,
     network.domain: values.texts(expression_text(network._DOMAIN)),
     labels.read_wanted_labels: values.items(LABEL) | values.by_names(_LABEL_VALUE.schema(null=False), _LABEL_NAME),

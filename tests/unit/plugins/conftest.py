@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tests of plugins share: a clean slate, a web server that counts, and a store that libvirt's test driver can serve."""
+"""What tests of plugins share: a web server that counts, an image store of libvirt's test driver, and no warnings."""
 
 from __future__ import annotations
 
