@@ -30,7 +30,9 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     hit: list[float] = []
     try:
         scenario.step("a machine runs, and starts with its host", lambda: _begin(cloud), vital=True)
-        scenario.step("killed as a disk is switched: all that was written is there", lambda: _switch(cloud, hit))
+        scenario.step(
+            "killed as a disk is switched: all that was written is there", lambda: _switch(cloud, hit), vital=True
+        )
         scenario.step("its host loses its power besides", lambda: _power(cloud, hit))
         scenario.step("killed as the machine arrives: it runs once", lambda: _arrive(cloud))
     finally:
@@ -143,7 +145,7 @@ def _finish(cloud: Cloud, pool: str) -> None:
         must(power.status == 0, power.text)
     else:
         must("or end the process that fuser" in result["msg"], answer.text)
-        cloud.on(HOST, f"pkill -9 -f 'guest={MACHINE},'; sleep 2")
+        cloud.on(HOST, f"pkill -9 -f '[g]uest={MACHINE},'; sleep 2")
     answer, _result = module(cloud, HOST, "virt_migrate", name=MACHINE, disks={"data": {"pool": pool}})
     must(answer.status == 0, answer.text)
 
