@@ -15,9 +15,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chai
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import mirrors_of
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import (
+    arrived_volumes,
+    copied_volumes,
+    mirrors_of,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import is_empty_copy
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import (
     ALL,
@@ -50,10 +54,11 @@ def plan_pool_disks(
     check_disk_names(machine, options, where)
     noted = machine.moving.made if machine.moving is not None else ()
     cancelled = {source.pools.get(ref.pool).volume_path(ref.name) for ref in noted}
+    left = _left_places(machine, source)
     moves: list[DiskMigration] = []
     for disk, in_use in machine.disks():
         pool = named_pool(machine, options, device_of(disk))
-        if pool is None:
+        if pool is None or _place(disk) in left:
             continue
         planner = _Planner(machine, source, target, options, disk_place(where, device_of(disk)))
         move = planner.plan_here(disk, pool, in_use, cancelled)
@@ -61,6 +66,18 @@ def plan_pool_disks(
             planner.check_names_differ(move, moves)
             moves.append(move)
     return moves
+
+
+def _left_places(machine: SourceMachine, source: HypervisorView) -> set[str | None]:
+    """Where an interrupted run has switched the running machine away from, whatever its definition says as yet."""
+    if machine.moving is None or not machine.active:
+        return set()
+    return {one.old_place for one in arrived_volumes(machine.handle, copied_volumes(source.conn, machine.moving))}
+
+
+def _place(disk: etree._Element) -> str:
+    source = DiskSource.read(disk)
+    return "" if source is None else source.place
 
 
 @dataclass(frozen=True)

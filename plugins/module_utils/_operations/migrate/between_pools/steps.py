@@ -136,9 +136,11 @@ class PoolMoveSteps:
         self.migration.after.append(self.finish())
 
     def _leave_out_arrived(self, done: Step) -> None:
-        """A machine that is off may only now have a volume that an interrupted run had switched it to."""
+        """Only now the machine, or its definition, may name a volume that an interrupted run had switched it to."""
         places = places_of(self.machine.handle, libvirt.VIR_DOMAIN_XML_INACTIVE)
-        if self.machine.active or all(disk.here.place in places for disk in self._disks):
+        if self.machine.active:
+            places |= places_of(self.machine.handle, 0)
+        if all(disk.here.place in places for disk in self._disks):
             return
         left = [disk for disk in self._disks if disk.there.place not in places]
         if any(disk.here.place not in places for disk in left):

@@ -54,6 +54,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import run
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.migrate.between_pools.node import (
     DATA,
+    DISKS,
     disk,
     disk_places,
     volume,
@@ -269,6 +270,31 @@ def test_what_an_interrupted_run_had_switched_a_machine_to_is_not_copied_again(
     assert plan.actions == ["finish or undo what an interrupted run did to the disks of web1"]
     assert disk_places(domain)[1] == "fast/web1-data.raw"
     assert plan.disks == []
+
+
+def test_what_a_running_machine_was_switched_to_before_its_definition_says_so_is_not_copied_again(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libvirt's daemon was killed in between."""
+    monkeypatch.setattr(settle, "hypervisor_lock", functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks")))
+    there = DISKS.replace("/slow/web1-data", "/fast/web1-data")
+    host = world(disks=there, in_fast=volume("web1-data.raw"))
+    for name in ("slow", "fast"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "web1-data.raw").touch()
+    domain = host.conn.lookupByName("web1")
+    made = VolumeRef("fast", "web1-data.raw", origin="slow", pivot="1763766000.000")
+    write_note(domain, note(host, made=(made,)))
+    defined = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    host.conn.defineXML(defined.replace("/fast/web1-data", "/slow/web1-data"))
+    assert (disk_places(domain)[1], disk_places(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)[1]) == (
+        "fast/web1-data.raw",
+        "slow/web1-data.raw",
+    )
+    plan = host(disks={"data": "fast"})
+    run(plan.before)
+    assert plan.actions == ["finish or undo what an interrupted run did to the disks of web1"]
+    assert disk_places(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)[1] == "fast/web1-data.raw"
 
 
 @pytest.mark.parametrize(
