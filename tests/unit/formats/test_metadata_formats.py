@@ -134,6 +134,10 @@ MOVES = {
     "3-source-id": (dataclasses.replace(FIRST_MOVE, running=False, source_id="5a" * 16), IDENTITIES),
     "4-pools": BETWEEN_POOLS,
     "5-pivot": BETWEEN_POOLS,
+    "6-start": (
+        dataclasses.replace(FIRST_MOVE, running=True, source_id="5a" * 16, start="2026-11-27 08:30:34.891+0000"),
+        IDENTITIES,
+    ),
 }
 # What between pools of one hypervisor is a copy of what.
 ORIGINS = dict.fromkeys(("4-pools", "5-pivot"), ["default", "slow"])
@@ -245,7 +249,7 @@ def test_note_of_a_move(fixtures: Path, sample: str) -> None:
     assert note.stays is (sample in ORIGINS)
 
 
-@pytest.mark.parametrize("sample", ["3-source-id", "4-pools", "5-pivot"])
+@pytest.mark.parametrize("sample", ["3-source-id", "4-pools", "5-pivot", "6-start"])
 def test_the_note_of_a_move_is_written_as_in_the_newest_sample(fixtures: Path, sample: str) -> None:
     element = read(fixtures, f"move/{sample}").find("metadata/{*}move")
     note = migration.read_migration_note(read(fixtures, f"move/{sample}"))
@@ -278,7 +282,8 @@ def test_of_a_first_note_no_volume_is_deleted_and_the_command_that_does_it_is_na
 
 
 @pytest.mark.parametrize(
-    "sample", ["machine/6-making-building", "machine/4-claimed", "move/3-source-id", "move/4-pools", "move/5-pivot"]
+    "sample",
+    ["machine/6-making-building", "machine/4-claimed", "move/4-pools", "move/5-pivot", "move/6-start"],
 )
 def test_the_page_about_formats_names_every_field(fixtures: Path, sample: str) -> None:
     root = next(parent for parent in Path(__file__).parents if (parent / "galaxy.yml").exists())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
 import typing as t
@@ -27,6 +28,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.identity import p
 _SETTLE_SECONDS = 0.5
 # Where libvirt's qemu:///system writes which process a machine is.
 _RUN = "/run/libvirt/qemu"
+_LOGS = "/var/log/libvirt/qemu"
+# qemuLogOperation in libvirt's src/qemu/qemu_process.c, the same since 2013
+_STARTING = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\+\d{4}): starting up libvirt ")
 
 
 def started_at(machine: str, run: str = _RUN) -> float | None:
@@ -45,6 +49,23 @@ def started_at(machine: str, run: str = _RUN) -> float | None:
 def booted_at() -> float:
     """When this host was started, in seconds since 1970, by the clock of now."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def last_start(machine: str, folder: str = _LOGS) -> str:
+    """When the QEMU of a machine was last started on this host, as libvirt's log of it says; empty where it does not.
+
+    For comparison: the log outlives machine, daemon and host. virtlogd puts the last 2 MiB into NAME.log.0, and so on.
+    """
+    for end in ("", ".0", ".1", ".2"):
+        found = b""
+        path = os.path.join(folder, f"{os.path.basename(machine)}.log{end}")
+        with contextlib.suppress(OSError), open(path, "rb") as log:
+            for line in log:
+                begin = _STARTING.match(line)
+                found = begin[1] if begin else found
+        if found:
+            return found.decode()
+    return ""
 
 
 class StartWatch:

@@ -61,8 +61,9 @@ class MigrationNote:
 
     made: the volumes that are made on the target for this machine. left: those at the source that belong to the machine
     alone and go when it runs on the target. autostart: whether it starts with its hypervisor. running: whether it was
-    up when the move began. source_id: what tells the source from others of its name. Notes of earlier versions say
-    neither of these (None, empty) nor what identifies the volumes.
+    up when the move began. source_id: what tells the source from others of its name. start: of one that was up, when it
+    had been started at the source, as libvirt's log there says. Notes of earlier versions say none of these (None,
+    empty) nor what identifies the volumes.
     """
 
     source: str
@@ -73,6 +74,7 @@ class MigrationNote:
     autostart: bool = False
     running: bool | None = None
     source_id: str = ""
+    start: str = ""
 
     @property
     def stays(self) -> bool:
@@ -83,6 +85,15 @@ class MigrationNote:
     def holds_autostart(self) -> bool:
         """Whether autostart is off until it is settled which volumes the machine has, as a switch was begun."""
         return self.autostart and any(ref.pivot for ref in self.made)
+
+    def removal(self, name: str, *, active: bool, virsh: str = "virsh") -> str:
+        """The command that takes the note from a machine, for who decides what becomes of it; with what it held back.
+
+        virsh: the program, with the options that lead it to the machine.
+        """
+        now = "--live --config" if active else "--config"
+        again = f" && {virsh} autostart {name}" if self.autostart else ""
+        return f"{virsh} metadata {name} {NAMESPACE} {now} --remove{again}"
 
     @property
     def words(self) -> str:
@@ -115,6 +126,8 @@ def migration_note_to_xml(note: MigrationNote) -> str:
         root.set("running", "yes" if note.running else "no")
     if note.source_id:
         root.set("source_id", note.source_id)
+    if note.start:
+        root.set("start", note.start)
     return etree.tostring(root, encoding="unicode")
 
 
@@ -132,6 +145,7 @@ def read_migration_note(domain: etree._Element) -> MigrationNote | None:
         autostart=root.get("autostart") == "yes",
         running={"yes": True, "no": False}.get(root.get("running", "")),
         source_id=root.get("source_id", ""),
+        start=root.get("start", ""),
     )
 
 

@@ -175,7 +175,7 @@ def _require_own_files(
             f"could take the files of the disks that both have open ({', '.join(shared)}) from the one that runs",
             where=where,
             hint=f"Never resume the one here. Shut {machine.name} down on {target}, run virsh destroy {machine.name} "
-            f"here, start it on {target}, and run the move again",
+            f"and virsh undefine {machine.name} --keep-nvram here, start it on {target}, and run the move again",
         )
 
 
@@ -189,7 +189,8 @@ def _words(name: str, both: Presences, target: str) -> tuple[str, str]:
     if here.busy or there.busy:
         return what, f"libvirt is at work on it (virsh domjobinfo {name}): wait until that ends, and {again}"
     if there.runs and not here.held:
-        end = f"virsh undefine {name}" if here.off else f"virsh destroy {name}, virsh undefine {name}"
+        end = f"virsh undefine {name} --keep-nvram"
+        end = end if here.off else f"virsh destroy {name}, {end}"
         return what, (
             "It may have run here since, so each side may have data of its own: compare the two. If what is here is "
             f"not needed: {end} here, and {again}"

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import last_start
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    NAMESPACE,
     MigrationNote,
     read_migration_note,
 )
@@ -112,6 +112,7 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
         autostart=machine.autostart or (machine.moving is not None and machine.moving.autostart),
         running=machine.active,
         source_id=host_identity(),
+        start=last_start(name) if machine.active else "",
     )
     writer, guard = NoteWriter(note), WriteGuard(machine, context.source.conn)
     migration = MigrationPlan(name, disks=disks, timeout_seconds=context.options.timeout_seconds)
@@ -169,9 +170,8 @@ def _migrated_before(name: str, context: MigrationContext, where: str) -> Migrat
                 f"{name} is on {context.target.name}, and came there from another hypervisor with the host name "
                 f"{note.source}, where a run that was interrupted has left its old volumes",
                 where=where,
-                hint="Finish that there. If it was this one before it was reinstalled: virsh -c "
-                f"{context.endpoints.target} "
-                f"metadata {name} {NAMESPACE} {_now(there.active)} --remove",
+                hint="Finish that there. If it was this one before it was reinstalled: "
+                + note.removal(name, active=there.active, virsh=f"virsh -c {context.endpoints.target}"),
             )
         writer = NoteWriter(note)
         carried = bool(read_set_aside(there.xml))
@@ -213,14 +213,8 @@ def _check_earlier_move(machine: SourceMachine, context: MigrationContext, where
             f"{machine.name} came here from {old.source}, where a run that was interrupted has left its old volumes",
             where=where,
             hint=f"Finish that first: virt_migrate on {old.source}, with this hypervisor as its target. If "
-            f"{old.source} is gone for good: virsh metadata {machine.name} {NAMESPACE} {_now(machine.active)} "
-            "--remove",
+            f"{old.source} is gone for good: {old.removal(machine.name, active=machine.active)}",
         )
-
-
-def _now(active: bool) -> str:
-    """Of virsh metadata, the options that leave no note behind."""
-    return "--live --config" if active else "--config"
 
 
 def _allocate(machine: SourceMachine, disks: Sequence[DiskMigration], target: MigrationTarget) -> None:

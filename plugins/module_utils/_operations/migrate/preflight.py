@@ -186,9 +186,10 @@ def _what_to_do_with_two(machine: SourceMachine, there: Domain, target: str) -> 
     """Nothing that is said here is against one that is up."""
     if machine.active and there.active:
         return "It is up on both, and each may have data of its own: compare the two before you stop either"
+    undefine = f"virsh undefine {machine.name} --keep-nvram"
     if there.active:
-        return f"Compare the two: it is up there. If it is not needed here: virsh undefine {machine.name} here"
-    return f"Compare the two. If it is not needed there: virsh undefine {machine.name} on {target}"
+        return f"Compare the two: it is up there. If it is not needed here: {undefine} here"
+    return f"Compare the two. If it is not needed there: {undefine} on {target}"
 
 
 def _check_machine(machine: SourceMachine, target: MigrationTarget, where: str) -> None:

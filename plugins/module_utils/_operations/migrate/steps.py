@@ -22,7 +22,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import send_file
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    NAMESPACE,
     MigrationNote,
     VolumeIdentity,
     VolumeRef,
@@ -92,12 +91,11 @@ class PreparingSteps:
                 self.migration.kept += clear_target(endpoints, self.machine.uuid, old)
             except UnreachableError as exc:
                 # One that never comes back would keep the machine here for ever.
-                now = "--live --config" if self.machine.active else "--config"
                 raise UnreachableError(
                     f"an interrupted run may have left volumes of {self.machine.name} on {old.target}, which does not "
                     f"answer: {exc.what}",
-                    hint=f"Run it again when it does. If {old.target} is gone for good: virsh metadata "
-                    f"{self.machine.name} {NAMESPACE} {now} --remove",
+                    hint=f"Run it again when it does. If {old.target} is gone for good: "
+                    + old.removal(self.machine.name, active=self.machine.active),
                 ) from exc
             if old.autostart:
                 set_autostart(self.machine.handle, True)

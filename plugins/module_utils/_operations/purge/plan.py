@@ -22,9 +22,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage imp
     PoolVolume,
     delete_unused,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    NAMESPACE as MOVE_NAMESPACE,
-)
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import require_no_claim
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
@@ -148,12 +145,11 @@ def _require_settled(domain: Domain, uuid: str) -> None:
     require_no_claim(domain, uuid)
     note = read_migration_note(domain.xml)
     if note is not None:
-        now = "--live --config" if domain.active else "--config"
         raise ConflictError(
             f"{name} {note.words}, or its move was interrupted, so it is not removed",
             hint=f"Wait until the move ends. If nobody is moving it, {note.again} again, which finishes the move; if "
             f"{'that hypervisor' if note.stays else 'one of the two'} is gone for good: "
-            f"virsh metadata {name} {MOVE_NAMESPACE} {now} --remove",
+            f"{note.removal(name, active=domain.active)}",
         )
 
 

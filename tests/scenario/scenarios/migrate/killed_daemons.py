@@ -21,7 +21,7 @@ MACHINE = "counter"
 POOL = "scenario-other"
 PLACES = {"default": "/var/lib/libvirt/images", POOL: "/srv/scenario-other"}
 # After the note says that a switch is requested: most of these seconds are within it, on a machine like this one.
-DELAYS = (0.0, 0.003, 0.004, 0.005, 0.006, 0.01, 0.03)
+DELAYS = (0.0, 0.003, 0.005, 0.01)
 # By more than this a volume has to be newer, if the one that a machine was switched to is to be told by it.
 _WRITE_SECONDS = 14
 
@@ -185,7 +185,7 @@ def _switch(cloud: Cloud, hit: list[float]) -> None:
 
 def _power(cloud: Cloud, hit: list[float]) -> None:
     """libvirt would start it on the old volume."""
-    for number, delay in enumerate((hit or list(DELAYS)) * 3):
+    for number, delay in enumerate(hit or DELAYS):
         tag = f"power{number}"
         _have_running(cloud)
         _write(cloud, HOST, tag)

@@ -18,7 +18,8 @@ from collections.abc import Collection, Iterator
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import booted_at, started_at
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import (
     DiskLock,
@@ -27,7 +28,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, VolumeRef
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
+    MigrationNote,
+    VolumeRef,
+    read_migration_note,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import (
     CopiedVolume,
@@ -173,8 +178,15 @@ def _unknown(domain: t.Any, one: CopiedVolume, reason: str) -> ConflictError:
         f"latest data cannot be told: {reason}",
         hint=f"Nothing was deleted. Look at both. To go on with pool {new.pool}: virsh edit {name}, have the disk name "
         f"{one.there.place}, and run it again. To go on with pool {old.pool}: "
-        f"virsh metadata {name} {NAMESPACE} --config --remove && virsh vol-delete --pool {new.pool} {new.name}",
+        f"{_removal(domain)} && virsh vol-delete --pool {new.pool} {new.name}",
     )
+
+
+def _removal(domain: t.Any) -> str:
+    with translate_errors(f"cannot inspect machine {domain.name()}"):
+        xml = read_description(f"machine {domain.name()}", domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+    note = read_migration_note(xml) or MigrationNote("", "", "")
+    return note.removal(domain.name(), active=False)
 
 
 def _from_to(one: CopiedVolume) -> str:

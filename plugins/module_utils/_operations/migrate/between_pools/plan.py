@@ -19,7 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.block_copy import wait_for_pivot
 from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, MigrationNote
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import MigrationNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.disks import plan_pool_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.steps import PoolMoveSteps
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
@@ -135,13 +135,12 @@ def _check_earlier_move(machine: SourceMachine, old: MigrationNote, context: Mig
     """Raise ConflictError unless what was interrupted is such a move as well, and was on this hypervisor."""
     if old.stays and old.source == context.source_name and old.source_id == host_identity():
         return
-    now = "--live --config" if machine.active else "--config"
     raise ConflictError(
         f"{machine.name} {old.words}, or that was interrupted",
         where=where,
         hint=f"Finish that first: virt_migrate on {old.source}"
         f"{'' if old.stays else f', with {old.target} as its target'}. If {old.source} is gone for good: "
-        f"virsh metadata {machine.name} {NAMESPACE} {now} --remove",
+        f"{old.removal(machine.name, active=machine.active)}",
     )
 
 

@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import last_start
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     MigrationNote,
     migration_note_to_xml,
@@ -31,10 +32,9 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
 _IN_POSTCOPY = (10, 11)
 # virDomainPausedReason, MIGRATION, POSTCOPY and POSTCOPY_FAILED
 _HELD = (2, 12, 13)
-# virDomainShutoffReason, MIGRATED and DAEMON: libvirt itself has ended it, at the end of a move, or when it found after
-# a restart that it had been at its end (qemuProcessReconnect). Off for any other reason it may have run since; and of a
-# host that has started again there is no reason.
-_LEFT = (4, 8)
+# virDomainShutoffReason, UNKNOWN, MIGRATED and DAEMON: what a daemon says that has ended it at the end of a move, or
+# that was started again and found it there (qemuProcessReconnect), or gone. For any other reason it has run on.
+_LEFT = (0, 4, 8)
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Presence:
     """What one hypervisor has of a machine.
 
     state, reason: libvirt's numbers; no state where there is no such machine. busy: a job is at work on it. note: that
-    of its move.
+    of its move. started: of one that is off, when it was last started here, as libvirt's log says.
     """
 
     state: int | None = None
@@ -50,6 +50,7 @@ class Presence:
     persistent: bool = False
     busy: bool = False
     note: MigrationNote | None = None
+    started: str = ""
 
     @property
     def runs(self) -> bool:
@@ -70,6 +71,13 @@ class Presence:
     def off(self) -> bool:
         """It is defined, and not in memory."""
         return self.state in (libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_CRASHED)
+
+    @property
+    def left(self) -> bool:
+        """It is off, as a move leaves it behind, and was not started since that began."""
+        if not self.off or self.reason not in _LEFT or self.note is None:
+            return False
+        return self.note.start != "" and self.note.start == self.started
 
     @property
     def words(self) -> str:
@@ -106,8 +114,7 @@ class Presences:
         if self.here.busy or self.there.busy or not self.same_move:
             return False
         stands_still = self.here.paused and self.here.reason == libvirt.VIR_DOMAIN_PAUSED_MIGRATION
-        left_off = self.here.off and self.here.reason in _LEFT
-        return self.there.runs and (stands_still or left_off)
+        return self.there.runs and (stands_still or self.here.left)
 
 
 def see_both(source: VirConnect, target: VirConnect, uuid: str) -> Presences:
@@ -122,7 +129,9 @@ def see(handle: t.Any) -> Presence:
     with translate_errors("cannot inspect the machine"), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN):
         xml = read_description("the machine", handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
         state, reason = read_state(handle)
-        return Presence(state, reason, bool(handle.isPersistent()), has_job(handle), read_migration_note(xml))
+        note = read_migration_note(xml)
+        begun = last_start(handle.name()) if note is not None and not handle.isActive() else ""
+        return Presence(state, reason, bool(handle.isPersistent()), has_job(handle), note, begun)
     return Presence()
 
 

@@ -15,7 +15,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, run_events
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import StartWatch, started_at
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import (
+    StartWatch,
+    last_start,
+    started_at,
+)
 
 XML = "<domain type='test'><name>web1</name><memory>1024</memory><os><type>hvm</type></os></domain>"
 
@@ -76,3 +80,29 @@ def test_of_a_machine_without_a_process_nobody_can_see_it(tmp_path: Path, text: 
     if text is not None:
         (tmp_path / "web1.pid").write_text(text)
     assert started_at("web1", str(tmp_path)) is None
+
+
+START = "{time}: starting up libvirt version: 9.0.0, package: 9.0.0-4+deb12u2 (Debian), hostname: hv1\nLC_ALL=C \\\n"
+END = "{time}: shutting down, reason=destroyed\n"
+
+
+def test_the_last_start_is_in_the_log_whatever_came_after_it(tmp_path: Path) -> None:
+    first, second, later = (f"2026-11-27 08:{minute}:34.891+0000" for minute in (10, 20, 30))
+    log = tmp_path / "web1.log"
+    log.write_text(START.format(time=first) + END.format(time=second) + START.format(time=second))
+    assert last_start("web1", str(tmp_path)) == second
+    with log.open("a") as file:
+        file.write(f"qemu: {later}: starting up libvirt \n" + END.format(time=later))
+    assert last_start("web1", str(tmp_path)) == second
+    # virtlogd has begun a new one since.
+    log.rename(tmp_path / "web1.log.0")
+    log.write_text(END.format(time=later))
+    assert last_start("web1", str(tmp_path)) == second
+    log.write_text(START.format(time=later))
+    assert last_start("web1", str(tmp_path)) == later
+
+
+def test_a_log_that_says_nothing_of_it(tmp_path: Path) -> None:
+    assert last_start("web1", str(tmp_path)) == ""
+    (tmp_path / "web1.log").write_text("")
+    assert last_start("web1", str(tmp_path)) == ""

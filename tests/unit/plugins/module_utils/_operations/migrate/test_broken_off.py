@@ -62,6 +62,9 @@ POOL = (
 VOLUME = "<volume><name>web1-data</name><capacity unit='MiB'>1</capacity></volume>"
 
 
+BEGUN = "2026-11-27 08:30:34.891+0000"
+
+
 @dataclass
 class Both:
     """The machine on both hypervisors, running, with the note of one move; its old volume is at the source."""
@@ -122,7 +125,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable
             key = source.storagePoolLookupByName("vg").createXML(VOLUME).key()
             ref = VolumeRef("vg", "web1-data", VolumeIdentity(key=key))
             note = MigrationNote(
-                "hv1", "hv2", target.getURI(), (ref,), (ref,), running=running, source_id=host_identity()
+                "hv1", "hv2", target.getURI(), (ref,), (ref,), running=running, source_id=host_identity(), start=BEGUN
             )
             domains = [conn.defineXML(MACHINE.format(disk=disk)) for conn in (source, target)]
             for domain in domains:
@@ -146,6 +149,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable
                 return state, left.get(state, reason)
 
             monkeypatch.setattr(presence, "read_state", state)
+            monkeypatch.setattr(presence, "last_start", lambda _name: BEGUN)
             return Both(domains[0], domains[1], context)
 
         yield both
@@ -175,7 +179,21 @@ def test_what_is_still_defined_here_although_it_runs_there_goes(make: t.Callable
     assert note_of(both.there) is None
 
 
-@pytest.mark.parametrize("reason", ["DESTROYED", "CRASHED", "UNKNOWN"])
+def test_what_was_started_here_since_is_not_deleted(
+    make: t.Callable[..., Both], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However it came to be off again."""
+    both = make()
+    both.here.destroy()
+    monkeypatch.setattr(presence, "last_start", lambda _name: "2026-11-27 09:12:00.004+0000")
+    with pytest.raises(
+        ConflictError, match="each side may have data of its own.*virsh undefine web1 --keep-nvram here"
+    ):
+        both.plan()
+    assert (both.names(), both.volumes()) == (["web1"], ["web1-data"])
+
+
+@pytest.mark.parametrize("reason", ["DESTROYED", "CRASHED", "SHUTDOWN"])
 def test_what_may_have_run_here_since_is_not_deleted(
     make: t.Callable[..., Both], monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
@@ -269,12 +287,12 @@ PAUSED, RUNNING, OFF = libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_RUNNING, li
         (
             Presence(OFF, libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN),
             Presence(RUNNING),
-            "compare the two. If what is here is not needed: virsh undefine web1 here",
+            "compare the two. If what is here is not needed: virsh undefine web1 --keep-nvram here",
         ),
         (
             Presence(PAUSED, libvirt.VIR_DOMAIN_PAUSED_USER),
             Presence(RUNNING),
-            "If what is here is not needed: virsh destroy web1, virsh undefine web1 here",
+            "If what is here is not needed: virsh destroy web1, virsh undefine web1 --keep-nvram here",
         ),
         (
             Presence(PAUSED, libvirt.VIR_DOMAIN_PAUSED_POSTCOPY),
@@ -347,7 +365,10 @@ def test_one_that_waits_for_another_hypervisor_is_not_moved_elsewhere(make: t.Ca
     ("spoil", "words"),
     [
         (lambda here: here, "It is up on both, and each may have data of its own"),
-        (lambda here: here.destroy(), "it is up there. If it is not needed here: virsh undefine web1 here"),
+        (
+            lambda here: here.destroy(),
+            "it is up there. If it is not needed here: virsh undefine web1 --keep-nvram here",
+        ),
     ],
     ids=["up", "off"],
 )

@@ -262,6 +262,13 @@ def test_a_new_volume_whose_pool_is_not_mounted_is_not_taken_for_one_that_is_gon
     assert "virsh metadata web1 urn:brine:virt:move:1 --config --remove" in words
 
 
+def test_who_chooses_the_old_one_is_told_to_have_it_start_with_its_host_again(host: Host) -> None:
+    writer = NoteWriter(MigrationNote("here", "here", "test:///", made=(NEW,), left=(OLD,), autostart=True))
+    writer.pivots(host.domain, NEW)
+    host.new.unlink()
+    assert "--config --remove && virsh autostart web1 && virsh vol-delete --pool fast web1-data.raw" in host.refused()
+
+
 def test_a_disk_that_the_definition_has_no_more_tells_nothing(host: Host, tmp_path: Path) -> None:
     xml = host.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     host.conn.defineXML(xml.replace(f"{tmp_path}/slow/{DATA}", f"{tmp_path}/other/{DATA}"))

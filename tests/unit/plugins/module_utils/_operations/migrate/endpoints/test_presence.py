@@ -22,18 +22,20 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
     shared_files,
 )
 
+BEGUN = "2026-11-27 08:30:34.891+0000"
 NOTE = MigrationNote(
     "hv1",
     "hv2",
     "qemu+tls://hv2/system",
     made=(VolumeRef("default", "web1-system.qcow2", VolumeIdentity("word")),),
     running=True,
+    start=BEGUN,
 )
 OTHER_MARK = dataclasses.replace(
     NOTE, made=(VolumeRef("default", "web1-system.qcow2", VolumeIdentity("another word")),)
 )
 HELD = Presence(libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_MIGRATION, note=NOTE)
-OFF = Presence(libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_DAEMON, note=NOTE)
+OFF = Presence(libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN, note=NOTE, started=BEGUN)
 RUNS = Presence(libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_RUNNING_MIGRATED, note=NOTE)
 
 
@@ -41,7 +43,8 @@ def test_a_machine_that_runs_there_and_stands_still_here_is_taken_over() -> None
     assert Presences(HELD, RUNS).taken_over
     # As libvirt leaves it where it knows that it runs there.
     assert Presences(OFF, RUNS).taken_over
-    assert Presences(dataclasses.replace(OFF, reason=libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED), RUNS).taken_over
+    for reason in (libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED, libvirt.VIR_DOMAIN_SHUTOFF_DAEMON):
+        assert Presences(dataclasses.replace(OFF, reason=reason), RUNS).taken_over
 
 
 @pytest.mark.parametrize(
@@ -57,7 +60,8 @@ def test_a_machine_that_runs_there_and_stands_still_here_is_taken_over() -> None
         dataclasses.replace(OFF, reason=libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN),
         dataclasses.replace(OFF, reason=libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED),
         dataclasses.replace(OFF, reason=libvirt.VIR_DOMAIN_SHUTOFF_CRASHED),
-        dataclasses.replace(OFF, reason=libvirt.VIR_DOMAIN_SHUTOFF_UNKNOWN),
+        dataclasses.replace(OFF, started="2026-11-27 09:12:00.004+0000"),
+        dataclasses.replace(OFF, started=""),
         Presence(),
     ],
     ids=[
@@ -71,7 +75,8 @@ def test_a_machine_that_runs_there_and_stands_still_here_is_taken_over() -> None
         "its guest has shut it down since",
         "somebody has stopped it since",
         "its QEMU was killed",
-        "its host has started again",
+        "it was started since, and its daemon or host again after that",
+        "its log is gone",
         "it is not there",
     ],
 )
