@@ -125,15 +125,22 @@ def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Flee
 
 
 def _is_left_over(copy: PlacedMachine, homes: Sequence[PlacedMachine], own_names: Mapping[str, str]) -> bool:
-    """Whether a killed move of a stopped machine has only defined it here, which virt_migrate undoes."""
+    """Whether a move that was killed has left this one, and the machine is another one of its homes.
+
+    One of a stopped machine has only defined it here. One of a running machine broke off as it arrived, and its source
+    has not let go of it. virt_migrate ends both, or says what is against it.
+    """
     move = copy.record.get("moving") or {}
-    if copy.runs or own_names.get(move.get("target", "")) != copy.host:
+    source, target = (own_names.get(move.get(end, "")) for end in ("source", "target"))
+    if source == target:
         return False
-    return any(
-        own_names.get(move.get("source", "")) == placed.host != copy.host
-        and all(placed.record.get(key) == copy.record.get(key) for key in ("uuid", "moving"))
-        for placed in homes
-    )
+    if copy.host == target and not copy.runs:
+        others = [placed for placed in homes if placed.host == source]
+    elif copy.host == source and copy.record.get("state") in ("shutoff", "paused"):
+        others = [placed for placed in homes if placed.host == target and placed.record.get("state") == "running"]
+    else:
+        others = []
+    return any(all(placed.record.get(key) == copy.record.get(key) for key in ("uuid", "moving")) for placed in others)
 
 
 def _records(machines: t.Any, host: str) -> Sequence[Record]:

@@ -31,7 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refr
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, unseen_user
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, unseen_users
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, newest_first
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
@@ -211,10 +211,9 @@ def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], prune_opti
         )
         for image in images
     }
-    for image in images:
-        opened = None if users[image.volume] else unseen_user(conn, pool, image.volume)
-        if opened is not None:
-            users[image.volume] = (opened,)
+    unused = [image.volume for image in images if not users[image.volume]]
+    for index, words in unseen_users(conn, [(pool, volume) for volume in unused]).items():
+        users[unused[index]] = (words,)
     foreign: frozenset[str] = not_brought(pool, _volumes(images)) if pool.clones_images else frozenset()
     return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None, foreign)
 

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open, is_open_in_qemu
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import (
+    seen_elsewhere,
+    shared_because,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import (
     UnknownUser,
     VolumeUser,
@@ -251,13 +254,12 @@ def delete_unused(
     if len(there) > 1:
         for pool, volume in there:
             require_deletable(pool, volume)
-    for pool, volume in there:
-        opened = unseen_user(conn, pool, volume)
-        if opened is not None:
-            raise ConflictError(
-                f"volume {volume} of pool {pool.name} is kept: it is used by {opened}",
-                hint="Shut its guest down from within, or end the process",
-            )
+    for index, opened in unseen_users(conn, there).items():
+        pool, volume = there[index]
+        raise ConflictError(
+            f"volume {volume} of pool {pool.name} is kept: it is used by {opened}",
+            hint="Shut its guest down, from within if libvirt does not know it, or end the process",
+        )
     names = []
     for pool, volume in there:
         if delete_volume(pool, volume):
@@ -287,7 +289,8 @@ def delete_those_unused(
         kept.update(found)
         going = [index for index in going if index not in found]
         if not found:
-            found = {index: VolumeUse((opened,)) for index, opened in _opened(conn, volumes, going)}
+            opened = unseen_users(conn, [volumes[index] for index in going])
+            found = {going[number]: VolumeUse((words,)) for number, words in opened.items()}
             kept.update(found)
             going = [index for index in going if index not in found]
         if not found:
@@ -297,23 +300,32 @@ def delete_those_unused(
     return kept
 
 
-def unseen_user(conn: VirConnect, pool: Pool, volume: str) -> str | None:
-    """What has the file of a volume open though no machine of libvirt's uses it, in words.
+def unseen_users(conn: VirConnect, volumes: t.Sequence[PoolVolume]) -> dict[int, str]:
+    """What has files of volumes open though no machine that libvirt knows here uses them, in words, by their places in
+    the list.
 
     A daemon of libvirt that was killed may say of a machine that it is off, while its QEMU goes on. Devices and network
-    volumes have no locks to tell that by, and of another host's files nobody here can know.
+    volumes have no locks to tell that by, and of a file of another host nobody here can know.
     """
-    path = _place_of(pool, volume) if pool.source_type == FILE and is_local(conn.getURI()) else None
-    if path is None or first_open([path]) is None:
-        return None
+    files = {}
+    for index, (pool, volume) in enumerate(volumes):
+        path = _place_of(pool, volume) if pool.source_type == FILE and is_local(conn.getURI()) else None
+        if path is not None:
+            files[index] = path
+    if first_open(tuple(files.values())) is None:
+        return {}
+    return {
+        index: unseen_program(path, shared=shared_because(volumes[index][0]) is not None)
+        for index, path in files.items()
+        if is_open_in_qemu(path)
+    }
+
+
+def unseen_program(path: str, *, shared: bool = False) -> str:
+    """Words for what has a file open. shared: the file is on storage that other hypervisors see as well."""
+    if shared:
+        return f"a program of QEMU, here (fuser {path} shows it) or on another hypervisor"
     return f"a program of QEMU that libvirt does not know of (fuser {path} shows it)"
-
-
-def _opened(conn: VirConnect, volumes: t.Sequence[PoolVolume], indices: t.Sequence[int]) -> t.Iterator[tuple[int, str]]:
-    for index in indices:
-        opened = unseen_user(conn, *volumes[index])
-        if opened is not None:
-            yield index, opened
 
 
 def require_off(conn: VirConnect, machine: str) -> None:

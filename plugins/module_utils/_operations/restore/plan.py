@@ -27,6 +27,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import record_from_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import unseen_program
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.harmless import require_harmless
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     DOMAIN_XML,
@@ -45,6 +47,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     read_notes,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import is_claim, require_no_claim
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import RestoreOptions
@@ -269,6 +272,7 @@ def _find_existing(
         raise ConflictError(
             f"{options.name} is running, so it is not replaced", where="replace", hint="Shut it down first"
         )
+    _require_closed(domain)
     if read_migration_note(domain.xml) is not None:
         raise ConflictError(f"{options.name} is being moved, or its move was interrupted", where="replace")
     with translate_errors(f"cannot inspect machine {options.name}"):
@@ -322,3 +326,16 @@ def words_of(plan: RestorePlan, options: RestoreOptions) -> list[str]:
     first = f"{'replace' if plan.existing else 'define'} machine {options.name} from backup {plan.manifest.id}"
     cleared = [f"remove what an interrupted run left of {options.name}"] if plan.unfinished else []
     return [*cleared, first, *steps, *([f"start machine {options.name}"] if options.started else [])]
+
+
+def _require_closed(domain: Domain) -> None:
+    """Raise ConflictError for a machine that is off as far as libvirt knows, and whose disks a QEMU has open."""
+    sources = (DiskSource.read(disk) for disk in domain.xml.iterfind("devices/disk") if disk.find("readonly") is None)
+    files = [source.path for source in sources if source is not None and source.type == FILE]
+    opened = first_open(files)
+    if opened is not None:
+        raise ConflictError(
+            f"{domain.name} is off as far as libvirt knows, but a disk of it is used by {unseen_program(opened)}",
+            where="replace",
+            hint="Shut its guest down from within, or end the process",
+        )

@@ -201,7 +201,9 @@ def _power(cloud: Cloud, hit: list[float]) -> None:
     state = cloud.on(HOST, f"sleep 5; virsh domstate {MACHINE}").strip()
     must(not unseen or state == "shut off", f"it is {state}")
     answer, result = module(cloud, HOST, "virt_power", name=[MACHINE], state="running")
-    must(not unseen or (answer.status != 0 and "is having its disks moved" in result["msg"]), answer.text)
+    must(
+        not unseen or (answer.status != 0 and "its disks are being moved to another pool" in result["msg"]), answer.text
+    )
     _finish(cloud, pool)
     _have_all(cloud, HOST, tag, said)
     print(f"      switched unseen: {unseen}; {said} was said", flush=True)

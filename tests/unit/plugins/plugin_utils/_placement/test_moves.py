@@ -406,6 +406,38 @@ def test_a_copy_that_was_started_or_is_another_machine_is_one(there: dict[str, t
     assert reasons(plan(hosts, names=["web1"]))["web1"].startswith("it is on hv1 and hv2 at once.")
 
 
+@pytest.mark.parametrize("state", ["paused", "shutoff"])
+def test_what_the_source_has_not_let_go_of_is_finished_there(state: str) -> None:
+    """libvirt's daemon died at the source as the machine arrived; virt_migrate ends it, or says what is against it."""
+    here, there = record("web1", state=state, moving=MOVING), record("web1", moving=MOVING)
+    hosts = {"hv1": hypervisor(here), "hv2": hypervisor(there), "hv3": hypervisor()}
+    hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
+    result = plan(hosts, names=["web1"], target="hv2")
+    assert result["unfinished"] == {"hv1": [{"name": "web1", "target": "hv2"}]}
+    assert ([item["name"] for item in result["there"]], result["moves"], result["stay"]) == (["web1"], [], [])
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        ({"state": "running"}, {"state": "running"}),
+        ({"state": "paused"}, {"state": "paused"}),
+        ({"state": "paused"}, {"state": "running", "moving": None}),
+        ({"state": "paused"}, {"state": "running", "uuid": "another"}),
+    ],
+    ids=["up on both", "up on neither", "not in this move", "another machine"],
+)
+def test_a_source_that_may_be_the_right_one_is_left_alone(here: dict[str, t.Any], there: dict[str, t.Any]) -> None:
+    hosts = {
+        "hv1": hypervisor(record("web1", **{"moving": MOVING, **here})),
+        "hv2": hypervisor(record("web1", **{"moving": MOVING, **there})),
+    }
+    hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
+    result = plan(hosts, names=["web1"], target="hv2")
+    assert reasons(result)["web1"].startswith("it is on hv1 and hv2 at once.")
+    assert result["unfinished"] == {}
+
+
 def test_a_move_that_was_cut_off_before_the_switch_has_nothing_to_finish() -> None:
     here = {**record("web1"), "moving": {"source": "one.example.org", "target": "two.example.org"}}
     hosts = {"hv1": hypervisor(here), "hv2": hypervisor()}

@@ -183,7 +183,11 @@ def test_an_image_that_a_program_of_qemu_has_open_of_which_libvirt_knows_nothing
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Below the disk of a machine whose daemon was killed, and that is said to be off or is not there any more."""
-    monkeypatch.setattr(image_prune, "unseen_user", lambda _conn, _pool, volume: "QEMU" if volume == OLD else None)
+    monkeypatch.setattr(
+        image_prune,
+        "unseen_users",
+        lambda _conn, volumes: {index: "QEMU" for index, (_pool, volume) in enumerate(volumes) if volume == OLD},
+    )
     assert host.users() == {OLD: ("QEMU",)}
     host.prune()
     assert host.volumes() == {OLD}

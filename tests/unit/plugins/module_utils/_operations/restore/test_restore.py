@@ -31,12 +31,14 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory 
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import merge_backup
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import Claim, make_claims
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore import machine as restore_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore import plan as restore_plan
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore import volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import (
     RestoreResult,
@@ -208,6 +210,23 @@ def test_nothing_goes_over_a_machine_that_is_there(machine: BackupHost) -> None:
     machine.conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>s1</name></domainsnapshot>", 0)
     with pytest.raises(ConflictError, match="has snapshots"):
         bring_back(machine, replace=True)
+
+
+def test_nor_over_one_whose_qemu_goes_on_though_libvirt_says_that_it_is_off(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would write on to volumes that nothing shows any more."""
+    monkeypatch.setattr(restore_plan, "first_open", functools.partial(first_open, wait_seconds=0))
+    path = list_domains(machine.conn)["web1"].xml.find("devices/disk/source").get("file")
+    with subprocess.Popen(["qemu-io", "-f", "qcow2", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(b"length\n")
+        process.stdin.flush()
+        assert process.stdout.readline()
+        with pytest.raises(ConflictError, match=rf"web1 is off as far as libvirt knows, but .* \(fuser {path} shows"):
+            bring_back(machine, replace=True)
+        process.stdin.close()
+    assert volume(bring_back(machine, replace=True)) != path
 
 
 def test_a_machine_of_the_same_name_is_not_the_same(machine: BackupHost) -> None:
