@@ -159,7 +159,7 @@ def check_source_volumes(
                 f"{machine.name} is not moved, as its volume {volume} of pool {pool.name} could not be deleted here "
                 f"afterwards: {kept}",
                 where=where,
-                hint="Change that, or move it and keep its volumes here: source_volumes: none",
+                hint="Change that, or move it and keep its old volumes: source_volumes: none",
             )
 
 

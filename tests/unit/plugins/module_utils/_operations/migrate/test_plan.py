@@ -895,7 +895,7 @@ def test_a_machine_whose_volume_somebody_else_uses_is_not_moved(world: World_, l
         plan()
     assert str(caught.value) == (
         "web1 is not moved, as its volume web1-system.qcow2 of pool default could not be deleted here afterwards: it "
-        "is used by machine other. Change that, or move it and keep its volumes here: source_volumes: none"
+        "is used by machine other. Change that, or move it and keep its old volumes: source_volumes: none"
     )
     assert plan(source_volumes="none").actions
 
