@@ -156,7 +156,7 @@ def pytest_units(core: Core, build: Path, name: str, words: Sequence[str]) -> Ch
 
 
 def has_old_python(build: Path) -> bool:
-    """Whether the oldest Python that a hypervisor may have is on this machine."""
+    """Whether the tools of the gate are there for the oldest Python that a hypervisor may have."""
     return (build / "venv-3.9/stamp").exists()
 
 
@@ -291,7 +291,9 @@ def make_catalogue(root: Path, *, quick: bool, full: bool = False) -> list[Check
     if between is None:
         missing.append(Check("build, install, run 2.20", [], root, skip=NO_NEXT))
     if not old_python:
-        missing.append(Check("unit tests on Python 3.9", [], root, skip="no Python 3.9 is on this machine"))
+        missing.append(
+            Check("unit tests on Python 3.9", [], root, skip="no Python 3.9 with its headers is on this machine")
+        )
     lint = [ansible_lint_check(current, build), guide_check(current, build), *lint_checks(current, build)]
     if between is not None:
         lint.append(installed_check(between, current, build))

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When a machine that runs was started; and whether one that is off was since somebody began to watch it.
+"""When a machine was started: one that runs, the last time, or since somebody began to watch it.
 
-libvirt tells the former of no machine, and the latter as an event, even if it is off again. Block devices have no times
-that could tell it.
+libvirt itself tells only the latter, as an event, even if it is off again; its process and libvirt's log tell the rest.
+Block devices have no times that could tell it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SETTLE_SECONDS = 0.5
 # Where libvirt's qemu:///system writes which process a machine is.
 _RUN = "/run/libvirt/qemu"
 _LOGS = "/var/log/libvirt/qemu"
-# qemuLogOperation in libvirt's src/qemu/qemu_process.c, the same since 2013
+# qemuLogOperation in libvirt's src/qemu/qemu_process.c; so it is in logs of libvirt 1.3.1 to 9.0
 _STARTING = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\+\d{4}): starting up libvirt ")
 
 

@@ -10,7 +10,7 @@ whether the target runs it, and stops it, without forgetting it, where it does. 
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
@@ -130,8 +130,8 @@ def see(handle: t.Any) -> Presence:
         xml = read_description("the machine", handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
         state, reason = read_state(handle)
         note = read_migration_note(xml)
-        begun = last_start(handle.name()) if note is not None and not handle.isActive() else ""
-        return Presence(state, reason, bool(handle.isPersistent()), has_job(handle), note, begun)
+        here = Presence(state, reason, bool(handle.isPersistent()), has_job(handle), note)
+        return replace(here, started=last_start(handle.name())) if here.off and note is not None else here
     return Presence()
 
 

@@ -447,11 +447,11 @@ def test_what_a_run_that_was_killed_has_held_back_starts_with_its_host_again(
 ) -> None:
     # Both hypervisors are this machine, where nothing is cleared.
     monkeypatch.setattr(steps, "clear_target", lambda *_words: [])
-    plan = world(note=_note("hv1", "hv2").replace("autostart='no'", "autostart='yes'"))
+    plan: t.Any = world(note=_note("hv1", "hv2").replace("autostart='no'", "autostart='yes'"))
     migration = plan()
     assert "enable autostart of web1 on hv2" in migration.actions
     migration.before[0].apply()
-    assert plan.source.conn.lookupByName("web1").autostart()  # type: ignore[attr-defined]
+    assert plan.source.conn.lookupByName("web1").autostart()
 
 
 def test_what_a_run_that_was_cut_off_has_left_there_is_removed_first(world: World_) -> None:
