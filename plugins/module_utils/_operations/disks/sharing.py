@@ -105,7 +105,7 @@ def _check_attached(
     if found is None:
         return
     volume, identity, users = found
-    place = _volume_of(element, hypervisor)
+    place = hypervisor.volume_of(element)
     lies_on = DiskSource.read(element) if place is None else place[0].source_of(place[1])
     _require_not_the_hosts(lies_on, hypervisor, where)
     if place is not None:
@@ -146,15 +146,6 @@ def users_of_source(
     if source is not None and source.get("pool") and source.get("volume"):
         name, pool = source.get("volume", ""), hypervisor.pools.get(source.get("pool", ""), where)
         return name, hypervisor.usage.identity(pool, name), hypervisor.usage.users_of(pool, name)
-    return None
-
-
-def _volume_of(element: etree._Element, hypervisor: Hypervisor) -> tuple[Pool, str] | None:
-    source, found = element.find("source"), DiskSource.read(element)
-    if found is not None:
-        return hypervisor.locate(found) if found.path else None
-    if source is not None and source.get("pool") and source.get("volume"):
-        return hypervisor.pools.get(source.get("pool", "")), source.get("volume", "")
     return None
 
 

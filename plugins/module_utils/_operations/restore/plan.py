@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
 import uuid
@@ -28,6 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import record_from_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import unseen_program
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.harmless import require_harmless
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
@@ -272,7 +274,7 @@ def _find_existing(
         raise ConflictError(
             f"{options.name} is running, so it is not replaced", where="replace", hint="Shut it down first"
         )
-    _require_closed(domain)
+    _require_closed(domain, hypervisor)
     if read_migration_note(domain.xml) is not None:
         raise ConflictError(f"{options.name} is being moved, or its move was interrupted", where="replace")
     with translate_errors(f"cannot inspect machine {options.name}"):
@@ -328,14 +330,26 @@ def words_of(plan: RestorePlan, options: RestoreOptions) -> list[str]:
     return [*cleared, first, *steps, *([f"start machine {options.name}"] if options.started else [])]
 
 
-def _require_closed(domain: Domain) -> None:
+def _require_closed(domain: Domain, hypervisor: Hypervisor) -> None:
     """Raise ConflictError for a machine that is off as far as libvirt knows, and whose disks a QEMU has open."""
-    sources = (DiskSource.read(disk) for disk in domain.xml.iterfind("devices/disk") if disk.find("readonly") is None)
-    files = [source.path for source in sources if source is not None and source.type == FILE]
-    opened = first_open(files)
+    shared: dict[str, bool] = {}
+    for disk in domain.xml.iterfind("devices/disk"):
+        if disk.find("readonly") is not None:
+            continue
+        source = DiskSource.read(disk)
+        if source is not None and source.type == FILE:
+            shared[source.path] = False
+        # A pool that is gone may be why it is restored.
+        with contextlib.suppress(ConflictError, NotFoundError):
+            volume = hypervisor.volume_of(disk)
+            if volume is not None and volume[0].source_type == FILE:
+                path = volume[0].volume_path(volume[1]) if source is None else source.path
+                shared[path] = shared_because(volume[0]) is not None
+    opened = first_open(tuple(shared))
     if opened is not None:
         raise ConflictError(
-            f"{domain.name} is off as far as libvirt knows, but a disk of it is used by {unseen_program(opened)}",
+            f"{domain.name} is off as far as libvirt knows, but a disk of it is used by "
+            f"{unseen_program(opened, shared=shared[opened])}",
             where="replace",
             hint="Shut its guest down from within, or end the process",
         )

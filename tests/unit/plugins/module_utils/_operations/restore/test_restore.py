@@ -212,18 +212,26 @@ def test_nothing_goes_over_a_machine_that_is_there(machine: BackupHost) -> None:
         bring_back(machine, replace=True)
 
 
+@pytest.mark.parametrize("named_by", ["path", "pool and volume"])
+@pytest.mark.parametrize("shared", [False, True])
 def test_nor_over_one_whose_qemu_goes_on_though_libvirt_says_that_it_is_off(
-    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch, named_by: str, shared: bool
 ) -> None:
     """It would write on to volumes that nothing shows any more."""
     monkeypatch.setattr(restore_plan, "first_open", functools.partial(first_open, wait_seconds=0))
+    monkeypatch.setattr(restore_plan, "shared_because", lambda _pool: "it is NFS" if shared else None)
     path = list_domains(machine.conn)["web1"].xml.find("devices/disk/source").get("file")
+    if named_by != "path":
+        text = machine.conn.lookupByName("web1").XMLDesc(0)
+        source = f"pool='default' volume='{machine.image.name}'"
+        machine.conn.defineXML(text.replace("disk type='file'", "disk type='volume'").replace(f"file='{path}'", source))
+    said = "here .* or on another hypervisor" if shared else rf"that libvirt does not know of \(fuser {path} shows"
     with subprocess.Popen(["qemu-io", "-f", "qcow2", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(b"length\n")
         process.stdin.flush()
         assert process.stdout.readline()
-        with pytest.raises(ConflictError, match=rf"web1 is off as far as libvirt knows, but .* \(fuser {path} shows"):
+        with pytest.raises(ConflictError, match=f"web1 is off as far as libvirt knows, but .*{said}"):
             bring_back(machine, replace=True)
         process.stdin.close()
     assert volume(bring_back(machine, replace=True)) != path
