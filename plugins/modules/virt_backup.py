@@ -174,6 +174,8 @@ options:
     description:
       - How many seconds the file systems may stay frozen at most, from 1 to 600. Usually it takes a fraction of a
         second.
+      - A guest that has not frozen them by then is asked to thaw them for up to three minutes more, as some of them may
+        be frozen late.
     type: int
     default: 10
   verify:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import queue
 import sys
 import threading
@@ -49,6 +50,11 @@ OPEN_SECONDS = 15.0
 # A peer that has not answered this often, at this interval, is taken for gone.
 _KEEPALIVE_SECONDS, _KEEPALIVE_COUNT = 5, 4
 LIBVIRT_PACKAGES = "package python3-libvirt, on SUSE python3-libvirt-python"
+
+# How long libvirt waits for a guest agent whenever nobody has said otherwise. Its own default is without end, and some
+# of its calls, as a snapshot with frozen file systems, read the limit twice: one that another call had set, and taken
+# back, would let the second half wait for ever. Enough for a trim of large disks.
+_AGENT_REST_SECONDS = 300
 
 # A connection, a domain and so on as libvirt-python gives them; it has no type information.
 VirConnect = t.Any
@@ -275,6 +281,23 @@ def map_in_threads(
     finally:
         stop.set()
     return outcomes
+
+
+@contextlib.contextmanager
+def agent_limit(domain: t.Any, seconds: float, *, required: bool = False) -> t.Iterator[None]:
+    """In the block, libvirt waits no longer for the agent of a machine, domain, than so many seconds for each answer.
+
+    An agent that takes a command and never answers would block libvirt's call, and all that comes after it. The limit
+    belongs to the machine, not to the call: afterwards it is _AGENT_REST_SECONDS, as a short one that stayed would cut
+    off the long freeze of a backup. required: where there can be no limit, nobody is asked. Raises what libvirt raises.
+    """
+    with suppress_codes(*([] if required else [libvirt.VIR_ERR_NO_SUPPORT])):
+        domain.agentSetResponseTimeout(max(1, math.ceil(seconds)))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(libvirt.libvirtError):
+            domain.agentSetResponseTimeout(_AGENT_REST_SECONDS)
 
 
 def is_local(uri: str) -> bool:

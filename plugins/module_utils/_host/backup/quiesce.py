@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    HostError,
+    UnsupportedError,
+    VirtError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.agent import agent_limit
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    agent_limit,
     libvirt,
     translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
 
 AUTO, YES, NO = "auto", "true", "false"
+# How long a guest is asked again to thaw: one with much to write freezes long after its answer was given up.
+_THAW_SECONDS, _THAW_AGAIN_SECONDS = 180.0, 2.0
 
 
 class Frozen:
@@ -35,16 +42,21 @@ class Frozen:
         self._timer = threading.Timer(seconds, self._late)
         self._timer.daemon = True
         self._was_late = False
+        # From the freeze on until they go on: an end in between would be that of a thaw that has begun meanwhile.
+        self._limits = contextlib.ExitStack()
         self.held = False
 
     def freeze(self) -> None:
         """Raises VirtError when the guest does not do it; then nothing is frozen, as far as it can be known."""
-        # From here on: a freeze whose answer does not come may have frozen something.
+        # From here on: a freeze whose answer does not come may have frozen something, or do so later.
         self._is_frozen = True
-        self._timer.start()
         try:
-            with translate_errors("the guest agent could not freeze the file systems"), self._limit():
-                self._domain.fsFreeze()
+            with translate_errors("the guest agent could not freeze the file systems"):
+                self._limits.enter_context(agent_limit(self._domain, self._seconds))
+                self._timer.start()
+                frozen = self._domain.fsFreeze()
+            if frozen == 0:
+                raise HostError("the guest agent has no file system that can be frozen")
         except BaseException:
             with contextlib.suppress(Exception):
                 self.release()
@@ -56,20 +68,36 @@ class Frozen:
             self._thaw()
 
     def _thaw(self) -> None:
+        """An agent does one thing after the other: one that is still freezing thaws only then, and until then libvirt
+        does not even send that on."""
         with self._lock:
-            if self._is_frozen:
-                with translate_errors("the guest agent could not thaw the file systems"), self._limit():
-                    self._domain.fsThaw()
-                self._is_frozen = False
+            end = time.monotonic() + _THAW_SECONDS
+            while self._is_frozen:
+                try:
+                    self._ask_to_thaw()
+                except VirtError:
+                    if time.monotonic() > end or not self._domain.isActive():
+                        raise
+                    time.sleep(_THAW_AGAIN_SECONDS)
+
+    def _ask_to_thaw(self) -> None:
+        what = "the guest agent could not thaw the file systems"
+        with translate_errors(what), agent_limit(self._domain, self._seconds):
+            thawed = self._domain.fsThaw()
+        self._is_frozen = False
+        if thawed == 0:
+            # They went on by themselves, as Windows has them after some seconds.
+            self._was_late = True
 
     def release(self) -> None:
-        """Have them go on; may be called twice. Raises VirtError; then it is tried once more when the time is over."""
-        self.held = self._is_frozen and not self._was_late
-        self._thaw()
-        self._timer.cancel()
-
-    def _limit(self) -> t.ContextManager[None]:
-        return agent_limit(self._domain, self._seconds)
+        """Have them go on; may be called twice. Raises VirtError when the guest does not do it for minutes."""
+        was_frozen = self._is_frozen
+        try:
+            self._thaw()
+        finally:
+            self.held = was_frozen and not self._was_late
+            self._timer.cancel()
+            self._limits.close()
 
     @property
     def stays(self) -> bool:

@@ -13,14 +13,23 @@ counts only under the format that the layer above it names, as the bytes of a ra
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import time
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    HostError,
+    NotFoundError,
+    VirtError,
+    visible,
+)
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    ItemResult,
     VirConnect,
+    agent_limit,
     is_local,
     libvirt,
     map_in_threads,
@@ -83,33 +92,38 @@ def add_details(
         return
     with translate_errors("cannot list the machines"):
         domains = {domain.UUIDString(): domain for domain in conn.listAllDomains()}
-    questions = _Questions(conn, asked, agent_timeout_seconds)
-
-    def ask(record: Record) -> tuple[Record, list[str]]:
-        return questions.answer(domains[record["uuid"]], record)
-
+    end = timeout_seconds and time.monotonic() + timeout_seconds
     there = [record for record in records if record["uuid"] in domains]
-    outcomes = dict(
-        zip(
-            (record["uuid"] for record in there),
-            map_in_threads(ask, there, threads=_THREADS, timeout_seconds=timeout_seconds),
-        )
-    )
-    for record in records:
-        record.update(questions.nothing_known)
-        outcome = outcomes.get(record["uuid"])
-        if outcome is not None and outcome.value is not None:
-            found, errors = outcome.value
-            chains = found.pop(CHAINS, None)
-            record.update(found)
-            record["errors"] = [*record["errors"], *errors]
-        else:
-            chains = None
-            if outcome is not None:
-                record["errors"] = [*record["errors"], f"{', '.join(asked)}: {outcome.error}"]
-        if CHAINS in asked:
-            for disk in record["disks"]:
-                disk["backing_chain"] = (chains or {}).get(disk["target"])
+    # Guests last, which may be slow or busy: they keep nothing of this from other machines then.
+    for part in ([detail for detail in asked if detail != OS], [detail for detail in asked if detail == OS]):
+        if not part:
+            continue
+        questions = _Questions(conn, part, agent_timeout_seconds)
+        ask = functools.partial(_ask_one, questions, domains)
+        left = end and max(0.1, end - time.monotonic())
+        outcomes = map_in_threads(ask, there, threads=_THREADS, timeout_seconds=left)
+        answers = {record["uuid"]: outcome for record, outcome in zip(there, outcomes)}
+        for record in records:
+            record.update(questions.nothing_known)
+            _fill_in(record, part, answers.get(record["uuid"]))
+
+
+def _ask_one(questions: _Questions, domains: Mapping[str, VirDomain], record: Record) -> tuple[Record, list[str]]:
+    return questions.answer(domains[record["uuid"]], record)
+
+
+def _fill_in(record: Record, asked: Sequence[str], outcome: ItemResult[tuple[Record, list[str]]] | None) -> None:
+    chains = None
+    if outcome is not None and outcome.value is not None:
+        found, errors = outcome.value
+        chains = found.pop(CHAINS, None)
+        record.update(found)
+        record["errors"] = [*record["errors"], *errors]
+    elif outcome is not None:
+        record["errors"] = [*record["errors"], f"{', '.join(asked)}: {outcome.error}"]
+    if CHAINS in asked:
+        for disk in record["disks"]:
+            disk["backing_chain"] = (chains or {}).get(disk["target"])
 
 
 class _Questions:
@@ -172,14 +186,9 @@ class _Questions:
         return chains, newer if told == len(disks) else None
 
     def _ask_os(self, domain: VirDomain) -> dict[str, str | None]:
-        with translate_errors("the guest agent did not report its operating system"):
-            domain.agentSetResponseTimeout(self._agent_timeout_seconds)
-            try:
-                said = domain.guestInfo(libvirt.VIR_DOMAIN_GUEST_INFO_OS, 0)
-            finally:
-                # The limit belongs to the domain, not to the call: left behind, it would cut off a long freeze.
-                with contextlib.suppress(libvirt.libvirtError):
-                    domain.agentSetResponseTimeout(libvirt.VIR_DOMAIN_AGENT_RESPONSE_TIMEOUT_BLOCK)
+        what = "the guest agent did not report its operating system"
+        with translate_errors(what), agent_limit(domain, self._agent_timeout_seconds, required=True):
+            said = domain.guestInfo(libvirt.VIR_DOMAIN_GUEST_INFO_OS, 0)
         return {key: _short(said.get(name)) for key, name in _OS_KEYS.items()}
 
 
@@ -192,7 +201,7 @@ def _noted(errors: list[str], what: str = "") -> t.Iterator[None]:
 
 
 def _short(text: t.Any) -> str | None:
-    return None if text is None else str(text)[:_LONGEST_TEXT]
+    return None if text is None else visible(str(text)[:_LONGEST_TEXT])
 
 
 def read_jobs(domain: VirDomain, root: etree._Element | None) -> list[dict[str, t.Any]] | None:

@@ -13,16 +13,18 @@ https://libvirt.org/html/libvirt-libvirt-network.html#virNetworkGetDHCPLeases
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
+import math
 import threading
 import time
 import typing as t
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
+    agent_limit,
     libvirt,
     translate_errors,
 )
@@ -97,7 +99,15 @@ class Leases:
                 leases.setdefault((lease.get("mac") or "").lower(), []).append(lease)
         except libvirt.libvirtError:
             return None  # a machine's own answer has the reason, if it matters
+        for known in leases.values():
+            # A guest that was made anew under its MAC address has another client ID, and its old lease is there still.
+            known.sort(key=_until, reverse=True)
         return leases
+
+
+def _until(lease: Mapping[str, t.Any]) -> float:
+    """When a lease ends, as seconds since the epoch; libvirt has 0 for one that never does."""
+    return lease.get("expirytime") or math.inf
 
 
 def make_address(text: str, prefix: int | None, origin: str) -> Address | None:
@@ -128,16 +138,8 @@ def static_addresses(nic: NicQuery) -> list[Address]:
     return found
 
 
-def find_addresses(
-    domain: VirDomain,
-    nics: t.Sequence[NicQuery],
-    *,
-    running: bool,
-    agent_connected: bool,
-    limits: AgentLimits,
-    leases: Leases | None = None,
-) -> tuple[list[list[Address]], list[str]]:
-    """The addresses of each nic, in the order of ``nics``, and what could not be found out (one sentence each).
+class AddressSearch:
+    """Finds the addresses of a machine's nics, in two steps, as the second one may take long.
 
     leases: of the machine's hypervisor, where other machines are asked for too.
 
@@ -145,46 +147,82 @@ def find_addresses(
     leases need a libvirt network, the agent must be connected. A source that failed is told only where it may have kept
     an address from the reader: not when all nics have one, nor when the guest itself has said what it has.
     """
-    found = [static_addresses(nic) for nic in nics]
-    errors: list[str] = []
-    guest_answered = False
-    if not running:
-        return found, errors
 
-    def incomplete() -> bool:
-        return any(not any(is_usable(address.address) for address in addresses) for addresses in found)
+    def __init__(
+        self,
+        domain: VirDomain,
+        nics: t.Sequence[NicQuery],
+        *,
+        running: bool,
+        agent_connected: bool,
+        limits: AgentLimits,
+        leases: Leases | None = None,
+    ) -> None:
+        self._domain, self._nics, self._running, self._limits = domain, nics, running, limits
+        self._agent_connected = agent_connected
+        self._leases = leases
+        self._found = [static_addresses(nic) for nic in nics]
+        self._failed: list[str] = []
+        self._guest_answered = False
 
-    sources: list[tuple[str, bool]] = [
-        ("lease", any(nic.type == "network" for nic in nics)),
-        ("agent", agent_connected),
-        ("arp", True),
-    ]
-    for origin, can_know in sources:
-        if not can_know or not incomplete():
-            continue
-        if origin == "agent" and limits.ask_until is not None and time.monotonic() > limits.ask_until:
-            errors.append("the guest agent was not asked for addresses: no time left")
-            continue
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody has to be asked any more."""
+        return not self._running or all(any(is_usable(one.address) for one in addresses) for addresses in self._found)
+
+    def result(self) -> tuple[list[list[Address]], list[str]]:
+        """The addresses of each nic, in the order of ``nics``, and what could not be found out, one sentence each."""
+        errors = [] if self.is_over or self._guest_answered else list(self._failed)
+        # A thread that was not waited for may add to it still.
+        return [list(addresses) for addresses in self._found], errors
+
+    def ask_network(self) -> None:
+        """What the hypervisor's own DHCP servers know: no machine is asked for it."""
+        if not self.is_over and any(nic.type == "network" for nic in self._nics):
+            self._ask_source("lease")
+
+    def ask_machine(self) -> None:
+        """What the guest says, which may be slow, or busy with something else, and at last the neighbour table."""
+        if self._agent_connected and not self.is_over:
+            if self._limits.ask_until is not None and time.monotonic() > self._limits.ask_until:
+                self._failed.append("the guest agent was not asked for addresses: no time left")
+            else:
+                self._guest_answered = self._ask_source("agent")
+        if not self.is_over:
+            self._ask_source("arp")
+
+    def _ask_source(self, origin: str) -> bool:
         try:
-            answer = _known_leases(nics, leases) if origin == "lease" else None
+            answer = None
+            if origin == "lease":
+                answer = _known_leases(self._nics, self._leases or Leases(self._domain.connect()))
             if answer is None:
-                answer = _ask(domain, origin, limits.answer_seconds)
+                answer = _ask(self._domain, origin, self._limits.answer_seconds)
         except VirtError as exc:
-            errors.append(str(exc))
-            continue
-        guest_answered = guest_answered or origin == "agent"
-        for nic, addresses in zip(nics, found):
+            self._failed.append(str(exc))
+            return False
+        for nic, addresses in zip(self._nics, self._found):
             _add_new(addresses, answer, nic.mac, origin)
-    return found, errors if incomplete() and not guest_answered else []
+        return True
 
 
-def _known_leases(nics: t.Sequence[NicQuery], leases: Leases | None) -> dict[str, t.Any] | None:
+def find_addresses(
+    domain: VirDomain, nics: t.Sequence[NicQuery], **given: t.Any
+) -> tuple[list[list[Address]], list[str]]:
+    """The addresses of each nic, and what could not be found out: an AddressSearch to its end."""
+    search = AddressSearch(domain, nics, **given)
+    search.ask_network()
+    search.ask_machine()
+    return search.result()
+
+
+def _known_leases(nics: t.Sequence[NicQuery], leases: Leases) -> dict[str, t.Any] | None:
     """The leases of these nics in the shape of a machine's own answer; None when the machine has to be asked."""
     answer: dict[str, t.Any] = {}
     for number, nic in enumerate(nics):
         if nic.type != "network":
             continue
-        known = leases.of(nic.network) if leases is not None and nic.network else None
+        known = leases.of(nic.network) if nic.network else None
         if known is None:
             return None
         found = known.get(nic.mac.lower(), [])
@@ -201,14 +239,9 @@ def _ask(domain: VirDomain, origin: str, agent_timeout_seconds: int) -> dict[str
     if origin == "arp":
         with translate_errors(NEIGHBOURS_UNREAD):
             return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP) or {}
-    with translate_errors("the guest agent did not report its addresses"):
-        domain.agentSetResponseTimeout(agent_timeout_seconds)
-        try:
-            return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT) or {}
-        finally:
-            # The limit belongs to the domain, not to the call: left behind, it would cut off a backup's long freeze.
-            with contextlib.suppress(libvirt.libvirtError):
-                domain.agentSetResponseTimeout(libvirt.VIR_DOMAIN_AGENT_RESPONSE_TIMEOUT_BLOCK)
+    what = "the guest agent did not report its addresses"
+    with translate_errors(what), agent_limit(domain, agent_timeout_seconds, required=True):
+        return domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT) or {}
 
 
 def _add_new(addresses: list[Address], answer: dict[str, t.Any], mac: str, origin: str) -> None:

@@ -27,10 +27,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     translate_errors,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import (
+    AddressSearch,
     AgentLimits,
     Leases,
     best_first,
-    find_addresses,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
     ACTIVE_STATES,
@@ -96,16 +96,46 @@ def observe_machines(
     threads = min(threads, max(_FEWEST_THREADS, len(bulk.domains) // _MACHINES_A_THREAD))
 
     def read(domain: VirDomain) -> dict[str, t.Any] | None:
-        return _read_machine(domain, bulk, leases=leases, sizes=sizes, pending=pending, limits=limits)
+        return _read_machine(
+            domain, bulk, searches=searches, leases=leases, sizes=sizes, pending=pending, limits=limits
+        )
 
     records = []
+    searches: dict[str, AddressSearch] = {}
+    end = timeout_seconds and time.monotonic() + timeout_seconds
     outcomes = map_in_threads(read, bulk.domains, threads=threads, timeout_seconds=timeout_seconds)
     for domain, outcome in zip(bulk.domains, outcomes):
         if outcome.error is not None:
             records.append(_unread_record(domain, bulk, f"the machine could not be read: {outcome.error}"))
         elif outcome.value is not None and (arriving or "arriving" not in outcome.value):
             records.append(outcome.value)
+    _add_addresses(records, searches, threads, end and max(0.0, end - time.monotonic()))
     return sorted(records, key=lambda record: record["name"])
+
+
+def _add_addresses(
+    records: list[dict[str, t.Any]], searches: Mapping[str, AddressSearch], threads: int, seconds: float | None
+) -> None:
+    """Ask the machines that no DHCP server of libvirt knows; a few whose agents are busy keep nothing but addresses
+    from the others, as these have been read before."""
+    asked = [uuid for record in records if (uuid := record["uuid"]) in searches and not searches[uuid].is_over]
+    outcomes = map_in_threads(
+        lambda uuid: searches[uuid].ask_machine(), asked, threads=threads, timeout_seconds=seconds
+    )
+    late = {uuid: outcome.error for uuid, outcome in zip(asked, outcomes)}
+    for record in records:
+        search = searches.get(record["uuid"])
+        if search is None:
+            continue
+        found, reasons = search.result()
+        for nic, nic_addresses in zip(record["nics"], found):
+            nic["addresses"] = [address.as_dict() for address in nic_addresses]
+        record["addresses"] = best_first(found)
+        record["address"] = record["addresses"][0] if record["addresses"] else None
+        record["errors"].extend(reasons)
+        error = late.get(record["uuid"])
+        if error is not None and not search.is_over:
+            record["errors"].append(f"its addresses are not known: {error if seconds else 'no time left'}")
 
 
 def _ask_in_bulk(conn: VirConnect, names: Iterable[str] | None, sizes: bool) -> BulkAnswer:
@@ -227,6 +257,7 @@ def _read_machine(
     domain: VirDomain,
     bulk: BulkAnswer,
     *,
+    searches: dict[str, AddressSearch],
     leases: Leases | None,
     sizes: bool,
     limits: AgentLimits,
@@ -234,7 +265,8 @@ def _read_machine(
 ) -> dict[str, t.Any] | None:
     """One machine's record; None when it was removed, or migrated away, since it was listed.
 
-    leases: of its hypervisor; without them no addresses are asked for.
+    leases: of its hypervisor; without them no addresses are asked for. searches: gets what is left to be asked for
+    them, by UUID.
     """
     try:
         with translate_errors("libvirt does not show its XML"):
@@ -263,7 +295,7 @@ def _read_machine(
     if sizes:
         _add_sizes(record["disks"], domain, bulk.stats.get(uuid, {}), running, errors)
     if leases is not None:
-        found, reasons = find_addresses(
+        searches[uuid] = AddressSearch(
             domain,
             nics_to_ask(root, notes),
             running=state == "running",
@@ -271,11 +303,7 @@ def _read_machine(
             limits=limits,
             leases=leases,
         )
-        for nic, nic_addresses in zip(record["nics"], found):
-            nic["addresses"] = [address.as_dict() for address in nic_addresses]
-        record["addresses"] = best_first(found)
-        record["address"] = record["addresses"][0] if record["addresses"] else None
-        errors.extend(reasons)
+        searches[uuid].ask_network()
     return record
 
 

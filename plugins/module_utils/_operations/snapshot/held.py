@@ -15,8 +15,11 @@ import typing as t
 from collections.abc import Iterator
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError, as_virt_error
-from ansible_collections.brine.virt.plugins.module_utils._host.agent import agent_limit
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    agent_limit,
+    libvirt,
+    translate_errors,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
     WORK_NAMESPACE,
@@ -46,7 +49,8 @@ def held_still(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
         with translate_errors(f"cannot hold machine {name} still"):
             if work.frozen:
                 with agent_limit(handle, FREEZE_SECONDS):
-                    handle.fsFreeze()
+                    if handle.fsFreeze() == 0:
+                        raise HostError("its guest agent has no file system that can be frozen")
             if work.paused:
                 handle.suspend()
         with _for_a_while(handle, work):

@@ -13,9 +13,9 @@ from functools import partial
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.agent import agent_limit
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
+    agent_limit,
     is_local,
     libvirt,
     translate_errors,

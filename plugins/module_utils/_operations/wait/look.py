@@ -156,11 +156,10 @@ def why_no_address(agent: bool | None, errors: Sequence[str]) -> str:
 
 def _check_host_keys(wait_states: Sequence[WaitState], port: int, now: float) -> None:
     """Those that SSH answers for are ready, unless it is another machine that answers."""
-    known = {s.address: s.host_keys for s in wait_states if s.address and s.host_keys}
-    same = ssh.compare_host_keys(known, port)
-    for wait_state in wait_states:
-        address = wait_state.address or ""
-        wait_state.host_key = same.get(address) if wait_state.host_keys else None
+    # One by one: two may claim the same address.
+    same = ssh.compare_host_keys([(s.address or "", s.host_keys) for s in wait_states], port)
+    for wait_state, is_same in zip(wait_states, same):  # noqa: B905 - Python 3.9 has no strict
+        address, wait_state.host_key = wait_state.address, is_same
         if wait_state.host_key is False:
             wait_state.other_key_since = now if wait_state.other_key_since is None else wait_state.other_key_since
             wait_state.stage = "SSH with another host key"

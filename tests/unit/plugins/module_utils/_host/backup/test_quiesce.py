@@ -59,16 +59,20 @@ class Stuck:
         if what in self._broken:
             raise libvirt.libvirtError(f"{what}: the guest agent does not answer")
 
-    def fsFreeze(self) -> None:  # noqa: N802 - libvirt's name
+    def fsFreeze(self) -> int:  # noqa: N802 - libvirt's name
         self._does("freeze")
+        return 1
 
-    def fsThaw(self) -> None:  # noqa: N802 - libvirt's name
+    def fsThaw(self) -> int:  # noqa: N802 - libvirt's name
         self._does("thaw")
+        return 1
 
 
 @pytest.mark.parametrize("choice", [quiesce.AUTO, quiesce.YES])
 def test_a_guest_that_may_stay_frozen_is_an_error(monkeypatch: pytest.MonkeyPatch, domain: t.Any, choice: str) -> None:
     monkeypatch.setattr(quiesce, "can_freeze", lambda _domain: True)
+    monkeypatch.setattr(quiesce, "_THAW_SECONDS", 0.1)
+    monkeypatch.setattr(quiesce, "_THAW_AGAIN_SECONDS", 0.01)
     with pytest.raises(HostError, match="does not thaw them.*virsh domfsthaw test"):
         quiesce.freeze(Stuck(domain, "freeze", "thaw"), choice, 60)
     if choice == quiesce.AUTO:
@@ -81,5 +85,60 @@ def test_no_answer_is_waited_for_without_end(domain: t.Any) -> None:
     frozen = quiesce.Frozen(machine, 2.5)
     frozen.freeze()
     frozen.release()
-    block = libvirt.VIR_DOMAIN_AGENT_RESPONSE_TIMEOUT_BLOCK
-    assert machine.limits == [3, block, 3, block]
+    # Nor is there a time without a limit between the two: whoever thaws at that moment would wait for ever.
+    assert machine.limits == [3, 3, 300, 300]
+
+
+class Slow(Stuck):
+    """A machine whose agent is still freezing when nobody waits for it any more, and thaws only afterwards."""
+
+    def __init__(self, domain: t.Any, until: float) -> None:
+        super().__init__(domain, "freeze")
+        self._until = time.monotonic() + until
+        self.thawed = 0
+
+    def fsThaw(self) -> int:  # noqa: N802 - libvirt's name
+        if time.monotonic() < self._until:
+            raise libvirt.libvirtError("the guest agent does not answer")
+        self.thawed += 1
+        return 1
+
+
+@pytest.mark.parametrize("choice", [quiesce.AUTO, quiesce.YES])
+def test_a_guest_that_freezes_late_is_thawed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, domain: t.Any, choice: str
+) -> None:
+    monkeypatch.setattr(quiesce, "can_freeze", lambda _domain: True)
+    monkeypatch.setattr(quiesce, "_THAW_AGAIN_SECONDS", 0.05)
+    machine = Slow(domain, 0.5)
+    if choice == quiesce.YES:
+        with pytest.raises(HostError, match="could not freeze"):
+            quiesce.freeze(machine, choice, 0.1)
+    else:
+        assert quiesce.freeze(machine, choice, 0.1) is None
+    assert machine.thawed == 1
+
+
+class Empty(Stuck):
+    """A machine whose agent has `frozen` file systems to freeze, and finds `thawed` of them frozen afterwards."""
+
+    def __init__(self, domain: t.Any, frozen: int, thawed: int) -> None:
+        super().__init__(domain)
+        self._frozen, self._thawed = frozen, thawed
+
+    def fsFreeze(self) -> int:  # noqa: N802 - libvirt's name
+        return self._frozen
+
+    def fsThaw(self) -> int:  # noqa: N802 - libvirt's name
+        return self._thawed
+
+
+def test_nothing_frozen_is_not_quiesced(monkeypatch: pytest.MonkeyPatch, domain: t.Any) -> None:
+    monkeypatch.setattr(quiesce, "can_freeze", lambda _domain: True)
+    assert quiesce.freeze(Empty(domain, 0, 0), quiesce.AUTO, 10) is None
+    with pytest.raises(HostError, match="no file system that can be frozen"):
+        quiesce.freeze(Empty(domain, 0, 0), quiesce.YES, 10)
+    # It had them go on by itself.
+    early = quiesce.freeze(Empty(domain, 2, 0), quiesce.AUTO, 10)
+    assert early is not None
+    assert not quiesce.thawed(early, quiesce.AUTO, "test")

@@ -215,3 +215,22 @@ def test_a_machine_is_asked_itself_where_its_network_does_not_tell_its_leases(no
             )
             assert [address.origin for address in found[0]] == ["lease"]
     assert hypervisor.asked == ["other"]
+
+
+def test_the_lease_that_ends_last_is_the_one_of_a_machine_that_was_made_anew() -> None:
+    """Its MAC address is the old one, its client ID is not, and so it has a second lease."""
+
+    class Remade(LeasedNetworks):
+        def DHCPLeases(self) -> list[dict[str, t.Any]]:  # noqa: N802 - libvirt's name
+            old = {"mac": WEB1_MAC, "ipaddr": "192.0.2.50", "prefix": 24, "expirytime": 1_000}
+            return [old, {**old, "ipaddr": "192.0.2.77", "expirytime": 4_000}]
+
+    found, _errors = find_addresses(
+        None,
+        [NicQuery(WEB1_MAC, "network", network="default")],
+        running=True,
+        agent_connected=False,
+        limits=LIMITS,
+        leases=Leases(Remade()),
+    )
+    assert best_first(found)[0] == "192.0.2.77"

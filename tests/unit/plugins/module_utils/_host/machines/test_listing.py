@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
@@ -85,7 +87,7 @@ def test_a_machine_that_went_since_it_was_listed_is_no_machine(node_uri: str) ->
         bulk = listing._ask_in_bulk(conn, None, sizes=True)
         (gone,) = [domain for domain in bulk.domains if domain.name() == "db1"]
         conn.lookupByName("db1").undefine()
-        assert listing._read_machine(gone, bulk, leases=None, sizes=True, limits=AgentLimits(1)) is None
+        assert listing._read_machine(gone, bulk, searches={}, leases=None, sizes=True, limits=AgentLimits(1)) is None
 
 
 def test_no_machines(node_uri: str) -> None:
@@ -108,3 +110,18 @@ def test_a_machine_that_no_parser_takes_is_counted_by_what_libvirt_says_without_
     # Placement leaves it where it is.
     assert record["tied_by"] == ["a description that cannot be read as XML"]
     assert record["errors"][0].startswith("the description of machine ent1 cannot be read as XML: Entity 'x'")
+
+
+def test_busy_guest_agents_keep_nothing_but_addresses_from_anybody(
+    node_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libvirt waits 30 s for an agent that is freezing or shutting down, whatever limit its answer has."""
+    monkeypatch.setattr(listing.AddressSearch, "ask_network", lambda _search: None)
+    monkeypatch.setattr(listing.AddressSearch, "ask_machine", lambda _search: time.sleep(3))
+    with open_connection(node_uri) as conn:
+        plain = observe_machines(conn, addresses=False)
+        records = observe_machines(conn, addresses=True, timeout_seconds=1)
+    late = [record for record in records if record["errors"]]
+    assert late and all("its addresses are not known: no answer within" in one["errors"][-1] for one in late)
+    read = [{key: record[key] for key in ("name", "vcpus", "memory_mib", "state")} for record in records]
+    assert read == [{key: record[key] for key in ("name", "vcpus", "memory_mib", "state")} for record in plain]

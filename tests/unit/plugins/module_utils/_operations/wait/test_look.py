@@ -204,16 +204,16 @@ def test_another_host_key_is_not_the_machine(
 ) -> None:
     asked: list[t.Any] = []
 
-    def compare(known: dict[str, tuple[str, ...]], _port: int) -> dict[str, bool | None]:
+    def compare(known: list[tuple[str, tuple[str, ...]]], _port: int) -> list[bool | None]:
         asked.append(known)
-        return {address: None if offered is None else offered in keys for address, keys in known.items()}
+        return [None if offered is None else offered in keys for _address, keys in known]
 
     monkeypatch.setattr(ssh, "compare_host_keys", compare)
     monkeypatch.setattr(waiting, "_OTHER_KEY_SECONDS", 1)
     with open_connection("test:///default") as conn:
         conn.createXML(DOMAIN.format(name="web1", nic=NIC, notes=f"<brine:hostkey>{KEY}</brine:hostkey>"))
         (found,) = wait_for_machines(conn, ["web1"], port=22, timeout_seconds=20)
-    assert asked and all(keys == [KEY] for known in asked for keys in known.values())
+    assert asked and all(keys == [KEY] for known in asked for _address, keys in known)
     assert (found.ready, found.hopeless) == (ready, not ready)
     assert (found.failed_stage and found.failed_stage.name) == stage
     if not ready:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait import ssh
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.ssh import compare_host_keys
 
 ED, ECDSA = "ssh-ed25519 AAAAC3Nz", "ecdsa-sha2-nistp256 AAAAE2Vj"
@@ -56,7 +57,7 @@ def test_each_address_by_itself(keyscan: Path, port: int) -> None:
         "192.0.2.6": None,
     }
     same.update(dict.fromkeys(("192.0.2.7", "192.0.2.8")))
-    assert compare_host_keys(known, port) == same
+    assert compare_host_keys(list(known.items()), port) == [same[address] for address in known]
     asked = (keyscan.parent / "asked").read_text().split()
     assert asked[asked.index("-t") + 1] == "ecdsa,ed25519"
     assert asked[asked.index("-p") + 1] == str(port)
@@ -65,12 +66,12 @@ def test_each_address_by_itself(keyscan: Path, port: int) -> None:
 
 def test_without_the_program_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert compare_host_keys({"192.0.2.1": [ED]}, 22) == {"192.0.2.1": None}
+    assert compare_host_keys([("192.0.2.1", [ED])], 22) == [None]
 
 
 def test_nothing_known_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert compare_host_keys({}, 22) == {}
+    assert compare_host_keys([], 22) == []
 
 
 def test_a_server_that_only_greets_has_shown_no_key() -> None:
@@ -87,4 +88,42 @@ def test_a_server_that_only_greets_has_shown_no_key() -> None:
                     connection.sendall(b"SSH-2.0-x\r\n")
 
         threading.Thread(target=serve, daemon=True).start()
-        assert compare_host_keys({"127.0.0.1": [ED]}, server.getsockname()[1]) == {"127.0.0.1": None}
+        assert compare_host_keys([("127.0.0.1", [ED])], server.getsockname()[1]) == [None]
+
+
+def test_two_machines_that_claim_one_address(keyscan: Path) -> None:
+    """Each is compared with its own keys."""
+    keyscan.write_text(f"192.0.2.1 {ED}\n")
+    known = [("192.0.2.1", [ED]), ("192.0.2.1", [f"{ED}x"])]
+    assert compare_host_keys(known, 22) == [True, False]
+    assert compare_host_keys(known[::-1], 22) == [False, True]
+
+
+def test_a_server_that_makes_the_program_wait_keeps_nobody_from_being_compared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "ssh-keyscan"
+    program.write_text(f'#!/bin/sh\ncase "$*" in *192.0.2.66*) exec sleep 20;; esac\necho "192.0.2.1 {ED}"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(ssh, "_KEYSCAN_SECONDS", -4)
+    assert compare_host_keys([("192.0.2.66", [ED]), ("192.0.2.1", [f"{ED}x"])], 22) == [None, False]
+
+
+def test_half_a_first_line_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "_GREETING_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        number = server.getsockname()[1]
+        for said, answers in ((b"SSH-2.0-x", False), (b"SSH-2.0-x\r\n", True), (b"HTTP/1.1\r\n", False)):
+            guest = threading.Thread(target=_say, args=(server, said), daemon=True)
+            guest.start()
+            assert ssh.greeting("127.0.0.1", number)[0] is answers
+            guest.join()
+
+
+def _say(server: socket.socket, said: bytes) -> None:
+    connection, _address = server.accept()
+    with connection:
+        connection.sendall(said)
+        # Until the other one has had enough.
+        connection.recv(1)
