@@ -11,8 +11,14 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    VirtError,
+    as_virt_error,
+)
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.quiesce import Frozen
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     agent_limit,
@@ -190,7 +196,25 @@ def _take(machine: SnapshotView, name: str, method: Method, description: str) ->
             raise ConflictError(f"machine {machine.name} was started or has stopped since this run looked")
         limited = agent_limit(machine.power.handle, FREEZE_SECONDS) if method.quiesce else contextlib.nullcontext()
         with limited:
-            machine.power.handle.snapshotCreateXML(snapshot_xml(name, method, description), flags)
+            _create(machine, snapshot_xml(name, method, description), flags)
+
+
+def _create(machine: SnapshotView, xml: str, flags: int) -> None:
+    handle = machine.power.handle
+    try:
+        handle.snapshotCreateXML(xml, flags)
+    except libvirt.libvirtError as exc:
+        if flags & libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE:
+            # libvirt thaws nothing whose freeze had no answer, and a slow guest freezes later (qemuSnapshotFSFreeze in
+            # src/qemu/qemu_snapshot.c).
+            try:
+                Frozen.thaw_late(handle, FREEZE_SECONDS)
+            except VirtError as stays:
+                raise HostError(
+                    f"{as_virt_error(exc).what}; its file systems may be frozen: {stays.what}",
+                    hint=f"See whether the guest is frozen, and have it go on: virsh domfsthaw {machine.name}",
+                ) from exc
+        raise
 
 
 def _require_takeable(conn: VirConnect, machine: SnapshotView, name: str) -> list[in_cluster.PoolVolume]:
