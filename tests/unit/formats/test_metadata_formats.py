@@ -157,6 +157,7 @@ SNAPSHOTS = {
 AT_WORK = {
     "1-take": snapshots.SnapshotWork("before", frozen=True, paused=True),
     "1-revert": snapshots.SnapshotWork("before", reverting=True),
+    "1-delete": snapshots.SnapshotWork("before", deleting=True),
 }
 
 

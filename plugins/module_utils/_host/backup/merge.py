@@ -76,12 +76,18 @@ def require_free(what: str, path: str, bytes_needed: int, free_bytes: int | None
 
 
 def merge_backup(
-    backups: Backups, name: str, onto: str | None, stop: threading.Event, on_bytes: OnBytes = nothing
+    backups: Backups,
+    name: str,
+    onto: str | None,
+    stop: threading.Event,
+    on_bytes: OnBytes = nothing,
+    just_before: t.Callable[[], None] = lambda: None,
 ) -> Manifest:
     """Have a backup be built on an older one of its chain, or on none; its content stays as it is.
 
     The chain has been verified, and the lock of the directory is held. onto: the older one, None for none. on_bytes:
-    called with what each new file takes of its disk so far. Returns what the backup is now. Nothing that it needed may
+    called with what each new file takes of its disk so far. just_before: called before its files are replaced; what it
+    raises ends the merge. Returns what the backup is now. Nothing that it needed may
     be removed before that. Raises VirtError; then the backup is what it was, or end_merge has to be called.
     """
     manifest = backups.by_id[name]
@@ -105,6 +111,13 @@ def merge_backup(
         with contextlib.suppress(VirtError):
             if folder:
                 directory.remove(backups.path, os.path.basename(folder))
+        raise
+    try:
+        # Reading and comparing may have taken hours.
+        just_before()
+    except BaseException:
+        with contextlib.suppress(VirtError):
+            directory.remove(backups.path, os.path.basename(folder))
         raise
     with _system_errors(backups, name):
         _place_manifest(folder, old)

@@ -6,7 +6,9 @@
 libvirt moves no machine that has snapshots. So they are set aside here, which travels with the machine, and defined
 again where it arrives. What the snapshots hold stays in the disks' files, or in their Ceph cluster, all the while.
 
-The other element says that one in a Ceph cluster is being taken or reverted. While it is taken, libvirt does not know
+The other element says that one with files of its own is being deleted, in the permanent description: until that is
+done, the file below may be half of one state and half of the other. Or that one in a Ceph cluster is being taken or
+reverted. While it is taken, libvirt does not know
 it yet; that note is in the permanent description. The running machine may be paused and its file systems may be frozen;
 that one is in its running description only, and goes when it stops. While it is reverted, some disks may be those of
 the snapshot and others not yet; that one is in the permanent description.
@@ -24,7 +26,7 @@ NAMESPACE = "urn:brine:virt:snapshots:1"
 PREFIX = "brinesnapshots"
 WORK_NAMESPACE = "urn:brine:virt:snapshotting:1"
 WORK_PREFIX = "brinesnapshotting"
-_TAKE, _REVERT = "take", "revert"
+_TAKE, _REVERT, _DELETE = "take", "revert", "delete"
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,13 @@ def read_set_aside(domain: etree._Element) -> tuple[SetAside, ...]:
 @dataclass(frozen=True)
 class SnapshotWork:
     """snapshot: its name. reverting: whether the machine is reverted to it; otherwise it is taken, and frozen and
-    paused say what was to be done to the machine for that."""
+    paused say what was to be done to the machine for that; or it is deleting, and its files are being merged."""
 
     snapshot: str
     reverting: bool = False
     frozen: bool = False
     paused: bool = False
+    deleting: bool = False
 
 
 def work_to_element(work: SnapshotWork) -> etree._Element:
@@ -85,7 +88,7 @@ def work_to_bare_xml(work: SnapshotWork) -> str:
 
 def _fill(root: etree._Element, work: SnapshotWork) -> None:
     root.set("snapshot", work.snapshot)
-    root.set("work", _REVERT if work.reverting else _TAKE)
+    root.set("work", _REVERT if work.reverting else _DELETE if work.deleting else _TAKE)
     for name, value in (("frozen", work.frozen), ("paused", work.paused)):
         if value:
             root.set(name, "yes")
@@ -97,5 +100,9 @@ def read_work(domain: etree._Element) -> SnapshotWork | None:
     if root is None:
         return None
     return SnapshotWork(
-        root.get("snapshot", ""), root.get("work") == _REVERT, root.get("frozen") == "yes", root.get("paused") == "yes"
+        root.get("snapshot", ""),
+        root.get("work") == _REVERT,
+        root.get("frozen") == "yes",
+        root.get("paused") == "yes",
+        root.get("work") == _DELETE,
     )

@@ -28,6 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.quiesce im
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.source_file import source_file
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import digest_file
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import last_start
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.backup_xml import backup_xml, checkpoint_xml
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
@@ -234,12 +235,19 @@ class BackupMaker:
             for lock in locks:
                 lock.hold()
             self._require_off()
+            started = last_start(self._plan.domain.name)
             done = 0
             for disk in self._plan.disks:
                 done += self._copy(disk, done)
             for lock in locks:
                 lock.check()
             self._require_off()
+            # QEMU has nodes of its own for devices, whose locks and times tell nothing.
+            if last_start(self._plan.domain.name) != started:
+                raise ConflictError(
+                    f"machine {self._plan.domain.name} was started, and stopped again, while it was being backed up",
+                    hint="Run it again",
+                )
         finally:
             for lock in locks:
                 lock.release()

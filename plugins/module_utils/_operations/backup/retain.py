@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import stopped
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, stopped
 from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
@@ -22,7 +22,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge impo
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import problem_of, verify_chain
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import unseen_program
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
     DISK,
     INCREMENTAL,
@@ -173,7 +175,7 @@ def retain(
             continue
         with noted(result, STAY):
             for name in merge.merged:
-                _merge(result, name, merge, verified, options, stop, meter)
+                _merge(conn, result, name, merge, verified, options, stop, meter)
             backups = _listed(result, options)
             for name in merge.merged:
                 problem = problem_of(backups, backups.chain(name)[0])
@@ -183,6 +185,7 @@ def retain(
 
 
 def _merge(
+    conn: VirConnect,
     result: BackupResult,
     name: str,
     merge: Merge,
@@ -206,9 +209,27 @@ def _merge(
 
     verify_chain(backups, unseen, stop, read)
     verified.update(one.id for one in unseen)
-    merge_backup(backups, name, merge.onto, stop, lambda written: meter.at(f"merge {name}", written, needed))
+    merge_backup(
+        backups,
+        name,
+        merge.onto,
+        stop,
+        lambda written: meter.at(f"merge {name}", written, needed),
+        lambda: _require_unused(conn, result, backups, name),
+    )
     result.merged.append(name)
     result.actions.append(merge_words(f"backup {name}", merge, result.name))
+
+
+def _require_unused(conn: VirConnect, result: BackupResult, backups: Backups, name: str) -> None:
+    """Raise ConflictError when a machine has begun to use the files of a backup since its merge began."""
+    manifest = backups.by_id[name]
+    opened = first_open([f"{backups.path_of(name)}/{file}" for file in manifest.files])
+    if opened is not None or not KeptBackups(conn, backups, result.kept).can_change(manifest):
+        raise ConflictError(
+            f"backup {name} is not merged, as its files came into use while that was prepared"
+            + ("" if opened is None else f": {unseen_program(opened)}")
+        )
 
 
 def _remove(conn: VirConnect, result: BackupResult, backups: Backups, uuid: str, options: BackupOptions) -> None:

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Sequence
 from functools import partial
 
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
     VirConnect,
     libvirt,
@@ -17,10 +20,16 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.info.job_progress import look_at_merges
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_work
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
     cluster_volumes,
+    forget,
     name_in_cluster,
+    note_begin,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
@@ -36,8 +45,12 @@ def steps_to_delete(conn: VirConnect, machine: SnapshotView, going: Sequence[Kno
             require_no_clones(conn, machine, one)
     if any(one.facts.kind == EXTERNAL for one in going):
         require_unused_files(conn, machine, "deleted")
+        for one in going:
+            _require_room(machine, one)
     order = [one.facts.name for one in machine.snapshots]
     ordered = sorted(going, key=lambda one: order.index(one.facts.name), reverse=True)
+    # What was before it in the run that began it has gone, or stays.
+    ordered.sort(key=lambda one: one.facts.name != deletion_begun(machine))
     return [_step(conn, machine, one) for one in ordered]
 
 
@@ -57,10 +70,68 @@ def _step(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> S
     return Step(deletion_words(machine.name, name), lambda: _delete(machine, snapshot), look=look)
 
 
+def deletion_begun(machine: SnapshotView) -> str | None:
+    """The snapshot whose files a run has begun to merge, and has not told to be whole; its name."""
+    work = read_work(machine.defined)
+    return work.snapshot if work is not None and work.deleting else None
+
+
 def _delete(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
-    what = f"cannot delete snapshot {snapshot.facts.name} of machine {machine.name}"
-    with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
-        snapshot.handle.delete(0)
+    name = snapshot.facts.name
+    what = f"cannot delete snapshot {name} of machine {machine.name}"
+    merges = snapshot.facts.kind == EXTERNAL
+    below = _stamps(snapshot)
+    if merges:
+        note_begin(machine.power.handle, name, deleting=True)
+    try:
+        with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
+            snapshot.handle.delete(0)
+    except VirtError:
+        # Where libvirt has refused it, and no run before has begun it, nothing has been merged.
+        if merges and deletion_begun(machine) != name and below is not None and _stamps(snapshot) == below:
+            forget(machine.power.handle)
+        raise
+    if merges:
+        forget(machine.power.handle)
+
+
+def _stamps(snapshot: KnownSnapshot) -> list[tuple[int, ...]] | None:
+    """What changes with the files that those of a snapshot are merged into; None where they cannot be seen here."""
+    try:
+        return [(found.st_ino, found.st_size, found.st_mtime_ns) for found in map(os.stat, _files_below(snapshot))]
+    except OSError:
+        return None
+
+
+def _files_below(snapshot: KnownSnapshot) -> list[str]:
+    targets = {target for target, _path in snapshot.facts.disks}
+    domain = snapshot.facts.domain
+    places = {} if domain is None else written_places(domain)
+    return [place for target, place in places.items() if place and target in targets]
+
+
+def _require_room(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
+    """Raise HostError when the files that a snapshot has begun may not fit where they are merged into; they are deleted
+    only afterwards. A file system that is full pauses each machine that writes there."""
+    needed: dict[str, int] = {}
+    places = {} if snapshot.facts.domain is None else written_places(snapshot.facts.domain)
+    for target, path in snapshot.facts.disks:
+        below = places.get(target)
+        # What nobody can see here, QEMU says when it is there.
+        with contextlib.suppress(OSError, libvirt.libvirtError):
+            if path and below:
+                written, there = (os.stat(one).st_blocks * 512 for one in (path, below))
+                left = machine.power.handle.blockInfo(target)[0] - there
+                folder = os.path.dirname(os.path.realpath(below))
+                needed[folder] = needed.get(folder, 0) + min(written, max(0, left))
+    for folder, size in needed.items():
+        free = free_in(folder)
+        if size > free:
+            raise HostError(
+                f"snapshot {snapshot.facts.name} is not deleted: what has been written since it was taken may take "
+                f"{format_size(size)} more in {folder} before its own file goes, and {format_size(free)} are free",
+                hint="Free some space there first, or add some",
+            )
 
 
 def require_no_clones(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:

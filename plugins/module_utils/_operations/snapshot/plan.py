@@ -30,9 +30,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.snapshot_name im
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
     clear_half_taken,
+    forget,
     undescribed,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import (
+    deletion_begun,
     deletion_words,
     require_no_clones,
     step_to_delete_undescribed,
@@ -132,8 +134,11 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         return _plan_let_go(found, before, work)
     begun = read_work(found.defined)
     # While it is moved, libvirt knows nothing of those that are whole either.
-    if begun is not None and not begun.reverting and not is_moving(found.defined):
+    if begun is not None and not (begun.reverting or begun.deleting) and not is_moving(found.defined):
         return _plan_clear(conn, found, before, begun.snapshot)
+    unmerged = deletion_begun(found)
+    if unmerged is not None and found.find(unmerged) is None and not is_moving(found.defined):
+        return _plan_deleted(found, before, unmerged)
     steps: list[Step] = []
     remarks: list[str] = []
     left: dict[str, str] = {}
@@ -146,6 +151,13 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         if snapshot is None:
             raise NotFoundError(f"it has no snapshot {name!r}", where="name", hint=one_of_these(name, before))
         require_settled(found, reverting=True)
+        if unmerged is not None:
+            raise ConflictError(
+                f"the deletion of snapshot {unmerged} was interrupted, so the files below it may hold part of what was "
+                "written later",
+                hint=f"The machine as it is now is whole. Run virt_snapshot with state: absent and name: {unmerged} "
+                "again, which finishes the deletion",
+            )
         steps += steps_to_revert(conn, found, snapshot, force=request.force)
         main, state = steps[-1].description, state_after(snapshot)
         if snapshot.facts.kind == EXTERNAL and state == SHUTOFF:
@@ -170,6 +182,11 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         going = _going(conn, found, request, remarks, taken=method is not None)
         if going:
             require_settled(found)
+            begun_before = found.find(unmerged) if unmerged is not None else None
+            if begun_before is not None and begun_before not in going:
+                # libvirt deletes no other one until then.
+                going.append(begun_before)
+                remarks.append(f"the deletion of snapshot {unmerged}, which was interrupted, is finished as well")
             steps += steps_to_delete(conn, found, going)
         if request.state == ABSENT or (method is not None and method.kind == CEPH):
             left = _leftovers(conn, found, request, steps, remarks)
@@ -226,6 +243,13 @@ def _plan_clear(conn: VirConnect, found: SnapshotView, before: tuple[str, ...], 
     if found.find(snapshot) is not None:
         words = f"note that snapshot {snapshot} of {found.name} is whole, which an interrupted run has taken"
     step = Step(words, lambda: clear_half_taken(conn, found, snapshot))
+    return SnapshotPlan((step,), before, before, found.power.state, found.power.state, unfinished=True)
+
+
+def _plan_deleted(found: SnapshotView, before: tuple[str, ...], snapshot: str) -> SnapshotPlan:
+    """What comes first where a run was killed as the deletion that it had begun was done."""
+    words = f"note that snapshot {snapshot} of {found.name} is deleted, which an interrupted run has begun"
+    step = Step(words, lambda: forget(found.power.handle))
     return SnapshotPlan((step,), before, before, found.power.state, found.power.state, unfinished=True)
 
 

@@ -62,6 +62,12 @@ _TRIES, _TRY_SECONDS = 4, 10
 _SILENT_SECONDS = _TRIES * _TRY_SECONDS + 40
 _IMPATIENT = "/etc/NetworkManager/conf.d/scenario.conf"
 _ADDRESS_SECONDS = 60
+_FORGET_MTU = f"""
+[ -e /etc/dhcpcd.conf ] || exit 0
+sed -i '/^option interface_mtu/d' /etc/dhcpcd.conf && dhcpcd -n {BRIDGE}
+for i in $(seq {_ADDRESS_SECONDS}); do sleep 1; ip route show default | grep -v mtu && exit; done
+exit 1
+"""
 _ASK_AGAIN = {
     "networkmanager": f"nmcli connection up brine-{BRIDGE}",
     **dict.fromkeys(("networkd", "netplan"), f"networkctl reconfigure {BRIDGE}"),
@@ -325,10 +331,7 @@ def _change(cloud: Cloud) -> dict[str, t.Any]:
 
 def _changed(cloud: Cloud, change: dict[str, t.Any]) -> None:
     # As the role's README says: else the routes keep the MTU that the lab's DHCP server gives.
-    forget = "[ ! -e {0} ] || { sed -i '/^option interface_mtu/d' {0} && dhcpcd -n; }".replace(
-        "{0}", "/etc/dhcpcd.conf"
-    )
-    on_each(lambda host: cloud.on(host.name, forget))
+    on_each(lambda host: cloud.on(host.name, _FORGET_MTU))
     answer = role(cloud, **change)
     must(answer.status == 0 and answer.recap("changed") >= len(HOSTS), answer.text)
     on_each(lambda host: _has_changed(cloud, host))

@@ -6,21 +6,33 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 import typing as t
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    UnsupportedError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import steps_to_delete
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import (
     files_of,
     notes_with_files,
     require_unused_files,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
+    ABSENT,
+    REVERTED,
+    SnapshotRequest,
+    plan,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.readonly import hidden_disks, put_back
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
@@ -185,3 +197,109 @@ def test_a_disk_that_no_snapshot_has_made_is_never_taken_for_its_own(world: Worl
         conn.defineXML(domain.XMLDesc(0).replace(NEW, f"{tmp_path}/web1-vda.now.qcow2"))
         pools = [Pool("here", str(tmp_path), 0, None, local=True)]
         assert notes_with_files(view(conn, "web1", "vm"), pools) == (None, {})
+
+
+class Merging:
+    """libvirt's snapshot whose files it cannot merge to the end. below: what it has written to until then."""
+
+    def __init__(self, below: Path | None) -> None:
+        self._below = below
+
+    def delete(self, _flags: int) -> None:
+        if self._below is not None:
+            self._below.write_bytes(b"half of the one and half of the other")
+        raise libvirt.libvirtError("block commit failed: No space left on device")
+
+
+def begun(conn: t.Any) -> str | None:
+    return delete.deletion_begun(view(conn, "web1", "vm"))
+
+
+def delete_badly(conn: t.Any, below: Path | None) -> None:
+    found = view(conn, "web1", "vm")
+    with pytest.raises(HostError, match=r"cannot delete snapshot now of machine web1: .*No space left"):
+        delete._delete(found, dataclasses.replace(found.snapshots[0], handle=Merging(below)))
+
+
+@pytest.fixture
+def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that the snapshot's is merged into."""
+    path = tmp_path / "web1-system.qcow2"
+    path.write_bytes(b"as of the snapshot")
+    monkeypatch.setattr(delete, "_files_below", lambda _snapshot: [str(path)])
+    return path
+
+
+def test_a_snapshot_whose_deletion_has_failed_half_way_is_not_reverted_to(world: World, below: Path) -> None:
+    """The file below it is half overwritten, and a revert would delete the only whole one."""
+    with open_connection(world.xml()) as conn:
+        with_snapshot(conn)
+        delete_badly(conn, below)
+        assert begun(conn) == "now"
+        with pytest.raises(
+            ConflictError, match="the deletion of snapshot now was interrupted.*state: absent and name: now"
+        ):
+            plan(conn, "web1", SnapshotRequest(REVERTED, 0, names=("now",), force=True))
+        # Refused the second time, it is begun all the same.
+        delete_badly(conn, None)
+        assert begun(conn) == "now"
+        found = plan(conn, "web1", SnapshotRequest(ABSENT, 0, names=("now",)))
+        assert found.actions[0] == "delete snapshot now of web1"
+        found.steps[0].apply()
+        assert begun(conn) is None
+        assert plan(conn, "web1", SnapshotRequest(ABSENT, 0, names=("now",))).actions == []
+
+
+def test_a_deletion_that_libvirt_refuses_has_begun_nothing(world: World, below: Path) -> None:
+    with open_connection(world.xml()) as conn:
+        with_snapshot(conn)
+        delete_badly(conn, None)
+        assert begun(conn) is None
+    assert below.read_bytes() == b"as of the snapshot"
+
+
+def test_what_was_deleted_all_the_same_is_noted(world: World, below: Path) -> None:
+    with open_connection(world.xml()) as conn:
+        with_snapshot(conn)
+        delete_badly(conn, below)
+        conn.lookupByName("web1").snapshotLookupByName("now").delete(0)
+        found = plan(conn, "web1", SnapshotRequest(ABSENT, 0, names=("now",)))
+        assert found.actions == ["note that snapshot now of web1 is deleted, which an interrupted run has begun"]
+        found.steps[0].apply()
+        assert begun(conn) is None
+
+
+def test_another_deletion_finishes_it(world: World, below: Path) -> None:
+    with open_connection(world.xml()) as conn:
+        with_snapshot(conn)
+        delete_badly(conn, below)
+        conn.lookupByName("web1").snapshotCreateXML("<domainsnapshot><name>later</name></domainsnapshot>")
+        found = plan(conn, "web1", SnapshotRequest(ABSENT, 0, names=("later",)))
+        assert found.actions[:2] == ["delete snapshot now of web1", "delete snapshot later of web1"]
+        assert any("the deletion of snapshot now, which was interrupted, is finished" in one for one in found.remarks)
+
+
+def test_no_snapshot_is_merged_into_a_full_file_system(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QEMU would pause all machines that write there."""
+    upper, lower = tmp_path / "upper", tmp_path / "lower"
+    upper.write_bytes(b"x" * 2**20)
+    lower.write_bytes(b"x" * 2**12)
+
+    def fake(_target: str) -> tuple[int, int, int]:
+        return 2**30, 0, 0
+
+    with open_connection(world.xml()) as conn:
+        with_snapshot(conn)
+        found = view(conn, "web1", "vm")
+        (one,) = found.snapshots
+        facts = dataclasses.replace(one.facts, disks=(("vda", str(upper)),))
+        one = dataclasses.replace(one, facts=facts)
+        power = dataclasses.replace(found.power, handle=types.SimpleNamespace(blockInfo=fake))
+        monkeypatch.setattr(delete, "written_places", lambda _domain: {"vda": str(lower)})
+        monkeypatch.setattr(delete, "free_in", lambda _folder: 2**19)
+        with pytest.raises(HostError, match="snapshot now is not deleted: .* may take 1.0M more in .* 512.0K are free"):
+            delete._require_room(dataclasses.replace(found, power=power), one)
+        monkeypatch.setattr(delete, "free_in", lambda _folder: 2**21)
+        delete._require_room(dataclasses.replace(found, power=power), one)
