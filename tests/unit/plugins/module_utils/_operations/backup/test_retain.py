@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import subprocess
 import threading
 import typing as t
 from pathlib import Path
@@ -17,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory, merge, verify
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
@@ -534,3 +537,38 @@ def test_each_part_of_the_work_is_told(machine: BackupHost, monkeypatch: pytest.
     told.clear()
     (result,) = verify_all(["web1"], machine.options, threading.Event(), ProgressFile(None))
     assert (result.error, set(told)) == (None, {"verify"})
+
+
+@pytest.mark.parametrize("how", ["defined", "running"])
+def test_what_came_into_use_since_a_merge_began_is_not_replaced(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """As a machine that somebody starts from the backup in an emergency; the files of other disks take hours."""
+    monkeypatch.setattr(retain, "first_open", functools.partial(first_open, wait_seconds=0))
+    add_chain(machine)
+    image = machine.destination / "web1" / SECOND / "vda.qcow2"
+    inode, form = image.stat().st_ino, merge._new_form
+    with contextlib.ExitStack() as users:
+
+        def use_then(*given: t.Any) -> t.Any:
+            found = form(*given)
+            if how == "defined":
+                machine.define_other(str(image))
+                return found
+            command = ["qemu-io", "-f", "qcow2", str(image)]
+            user = users.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+            assert user.stdin is not None and user.stdout is not None
+            users.callback(user.stdin.close)
+            user.stdin.write(b"length\n")
+            user.stdin.flush()
+            assert user.stdout.readline()
+            return found
+
+        monkeypatch.setattr(merge, "_new_form", use_then)
+        result = machine.made(keep=KEEP, merge_above=1)
+    assert result.error is None
+    assert (result.merged, result.removed) == ([], [])
+    assert any("its files came into use while that was prepared" in remark for remark in result.remarks)
+    assert image.stat().st_ino == inode
+    monkeypatch.setattr(merge, "_new_form", form)
+    require_whole(machine.destination)
