@@ -37,6 +37,8 @@ description:
     are deleted, as QEMU reverts no disk for which it notes what changes. With libvirt before 11.3, the same is done
     before a snapshot is taken while the machine is off. The next backup is a full one then.
     Checkpoints of others are not deleted; the task fails and names them.
+  - If the deletion of an external snapshot is interrupted, or fails half-way, its files are partly merged. The machine
+    is reverted to none then, until that is finished, by the same task or by the next one that deletes another snapshot.
   - On Ceph, a revert copies back what has changed since. Until it is done, the machine cannot be started; if the run is
     interrupted, the same task finishes it. A running machine that an interrupted run has left paused or frozen runs on
     when this module is run on it again.
