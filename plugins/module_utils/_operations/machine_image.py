@@ -31,6 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest imp
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain, read_domain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import last_start
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import require_known_formats
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
@@ -49,7 +50,8 @@ class OfflineDisk:
     path: of its file or device. format: its disk format. system: whether it is the one that the machine boots from, so
     that the machine's identity is on it. stamp: what tells this state of a file from every other one. device: it is
     none, and its stamp does not tell that: QEMU has a node of its own for it in libvirt's mount namespace, and so has
-    another hypervisor, so that nobody sees here when it was written to.
+    another hypervisor, so that nobody sees here when it was written to. started: when the machine was last started on
+    this host, as libvirt's log has it: also of one that was started and has stopped again.
     """
 
     machine: str
@@ -59,6 +61,7 @@ class OfflineDisk:
     system: bool
     stamp: tuple[int, ...]
     device: bool = False
+    started: str = ""
 
     def is_copied_whole(self, *, keep_identity: bool) -> bool:
         """Whether nothing is taken out of the copy."""
@@ -136,7 +139,9 @@ def find_disk(conn: VirConnect, machine: str, name: str | None = None) -> Offlin
         found = os.stat(source.path)
         require_known_formats(source.path, image_format, _WHERE)
     stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
-    return OfflineDisk(machine, uuid, source.path, image_format, system, stamp, source.type == BLOCK)
+    return OfflineDisk(
+        machine, uuid, source.path, image_format, system, stamp, source.type == BLOCK, last_start(machine)
+    )
 
 
 def _writable_disks(domain: Domain) -> list[etree._Element]:

@@ -331,6 +331,24 @@ def test_a_disk_that_changes_while_it_is_copied(machine: Machine, node: t.Any, m
     assert node.names() == []
 
 
+def test_a_machine_that_ran_while_its_disk_was_copied(
+    machine: Machine, node: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a device neither times nor locks tell it, but libvirt's log does."""
+    starts: list[str] = []
+    run = machine_image.run_qemu_img
+
+    def run_meanwhile(command: str, *words: str, **options: t.Any) -> t.Any:
+        if command == "convert":
+            starts.append("2026-11-27 10:00:00.000+0000")
+        return run(command, *words, **options)
+
+    monkeypatch.setattr(machine_image, "last_start", lambda _name: starts[-1] if starts else "")
+    monkeypatch.setattr(machine_image, "run_qemu_img", run_meanwhile)
+    assert "the disk of machine golden has changed while it was copied" in machine.refusal()
+    assert node.names() == []
+
+
 def test_without_virt_sysprep_it_says_so(machine: Machine, node: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = node.directory.parent / "bin"
     bare.mkdir()

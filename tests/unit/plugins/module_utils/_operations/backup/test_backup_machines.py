@@ -64,6 +64,15 @@ def test_a_machine_that_is_off_gets_a_full_backup(machine: BackupHost) -> None:
     assert result.as_result()["changed"]
 
 
+def test_a_machine_that_ran_while_its_disks_were_copied(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """QEMU's locks on a device are on a node of its own, and its times tell nothing; libvirt's log does."""
+    starts = iter(["2026-11-26 10:00:00.000+0000", "2026-11-27 10:00:00.000+0000"])
+    monkeypatch.setattr(make, "last_start", lambda _name: next(starts))
+    (result,) = machine.back_up()
+    assert "machine web1 was started, and stopped again, while it was being backed up" in str(result.error)
+    assert list_backups(str(machine.destination), "web1").by_id == {}
+
+
 def test_check_mode_says_the_same_and_writes_nothing(machine: BackupHost) -> None:
     (shown,) = preview(machine.conn, ["web1"], machine.options)
     assert shown.actions == ["make a full backup of web1"]
