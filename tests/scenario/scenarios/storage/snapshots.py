@@ -10,6 +10,7 @@ import functools
 import json
 import re
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 
 from ...cloud import Answer, Cloud, must
 from ...driving.consoles import clear, tell, wait_until_up
@@ -44,6 +45,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("the newer release: disks alone, reverted, deleted", lambda: _external(cloud))
     scenario.step("a raw disk on the newer release, with memory", lambda: _raw(cloud))
     scenario.step("killed in each step on the newer release, run again", lambda: _killed(cloud))
+    scenario.step("a deletion that is cut off while files are merged", lambda: _half_deleted(cloud))
     scenario.step("a disk that has grown since is as it was", lambda: _grown(cloud))
     scenario.step("three snapshots move with their machine, and one is reverted there", lambda: _move(cloud))
     scenario.step("a move that was cut off with its snapshots set aside", lambda: _cut_off(cloud))
@@ -313,6 +315,34 @@ def _kill(cloud: Cloud, driver: KillDriver, words: str, step: int, moment: str) 
     _snapshot(cloud, "snap3", name="k1", state="absent")
     _must_be_noted(cloud)
     must(len(_own(cloud)[0]) == 2, f"there are {_own(cloud)}")
+
+
+def _half_deleted(cloud: Cloud) -> None:
+    """libvirtd and its QEMU are killed while they merge, of a machine that is off: the file below is half overwritten
+    then, and a revert would delete the only whole one."""
+    name = "half3"
+    answer, _result = cloud.init(NEWER, **{**TINY, "disks": [{"name": "system", "size": 1024}]}, name=name)
+    must(answer.status == 0, answer.text)
+    _snapshot(cloud, name, host=NEWER, name="begun", memory=False)
+    _stop(cloud, name, NEWER)
+    upper, lower = f"{_POOL}/{name}-vda.begun.qcow2", f"{_POOL}/{name}-system.qcow2"
+    cloud.on(NEWER, f"qemu-io -f qcow2 -c 'write -P 0x22 4M 400M' {upper}")
+    kill = (
+        f"until [ $(stat -c %b {lower}) -gt 1000 ]; do sleep 0.02; done;"
+        f" systemctl kill -s KILL libvirtd; pkill -KILL -f guest={name},; sleep 3; virsh list --all"
+    )
+    with ThreadPoolExecutor(1) as pool:
+        killing = pool.submit(cloud.on, NEWER, f"timeout 120 bash -c '{kill}'")
+        answer, _result = module(cloud, NEWER, "virt_snapshot", vm=name, name="begun", state="absent")
+        killing.result()
+    must(answer.status != 0, f"it was over before it was killed: {answer.text}")
+    words = "the deletion of snapshot begun was interrupted"
+    refused(cloud, NEWER, "virt_snapshot", words, vm=[name], name="begun", state="reverted")
+    must(_snapshot(cloud, name, host=NEWER, name="begun", state="absent")["deleted"] == ["begun"], "it is there still")
+    found = cloud.on(NEWER, f"qemu-io -f qcow2 -r -c 'read -P 0x22 4M 400M' {lower}; ls {_POOL}")
+    must("verification failed" not in found and ".begun." not in found, found)
+    must("snapshotting" not in cloud.on(NEWER, f"virsh dumpxml --inactive {name}"), "the note has stayed")
+    _purged(cloud, name, NEWER)
 
 
 def _grown(cloud: Cloud) -> None:
