@@ -329,7 +329,7 @@ def _half_deleted(cloud: Cloud) -> None:
     cloud.on(NEWER, f"qemu-io -f qcow2 -c 'write -P 0x22 4M 400M' {upper}")
     kill = (
         f"until [ $(stat -c %b {lower}) -gt 1000 ]; do sleep 0.02; done;"
-        f" systemctl kill -s KILL libvirtd; pkill -KILL -f guest={name},; sleep 3; virsh list --all"
+        f" systemctl kill -s KILL libvirtd; pkill -KILL -f [g]uest={name},; sleep 3; virsh list --all"
     )
     with ThreadPoolExecutor(1) as pool:
         killing = pool.submit(cloud.on, NEWER, f"timeout 120 bash -c '{kill}'")
