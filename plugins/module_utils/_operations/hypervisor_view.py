@@ -212,14 +212,14 @@ class HypervisorView:
             return None
 
     def volume_of(self, disk: etree._Element) -> tuple[Pool, str] | None:
-        """The pool and the name of the volume of a ``<disk>``, by its place or as the definition names them; None for
-        an empty drive, and as in locate.
+        """The pool and the name of the volume of a ``<disk>``, by its path or as the definition names them; None for
+        an empty drive, for network storage, and as in locate.
 
         Raises NotFoundError or ConflictError for a pool that is named there, and is not defined or not active.
         """
         source, found = disk.find("source"), DiskSource.read(disk)
         if found is not None:
-            return self.locate(found) if found.place else None
+            return self.locate(found) if found.path else None
         if source is not None and source.get("pool") and source.get("volume"):
             return self.pools.get(source.get("pool", "")), source.get("volume", "")
         return None

@@ -87,8 +87,8 @@ def merge_backup(
 
     The chain has been verified, and the lock of the directory is held. onto: the older one, None for none. on_bytes:
     called with what each new file takes of its disk so far. just_before: called before its files are replaced; what it
-    raises ends the merge. Returns what the backup is now. Nothing that it needed may
-    be removed before that. Raises VirtError; then the backup is what it was, or end_merge has to be called.
+    raises ends the merge. Returns what the backup is now. Nothing that it needed may be removed before that. Raises
+    VirtError; then the backup is what it was, or end_merge has to be called.
     """
     manifest = backups.by_id[name]
     # Just before QEMU follows the names in there.

@@ -48,11 +48,11 @@ class Frozen:
 
     def freeze(self) -> None:
         """Raises VirtError when the guest does not do it; then nothing is frozen, as far as it can be known."""
-        # From here on: a freeze whose answer does not come may have frozen something, or do so later.
-        self._is_frozen = True
         try:
             with translate_errors("the guest agent could not freeze the file systems"):
                 self._limits.enter_context(agent_limit(self._domain, self._seconds))
+                # From here on: a freeze whose answer does not come may have frozen something, or do so later.
+                self._is_frozen = True
                 self._timer.start()
                 frozen = self._domain.fsFreeze()
             if frozen == 0:
@@ -76,9 +76,14 @@ class Frozen:
                 try:
                     self._ask_to_thaw()
                 except VirtError:
-                    if time.monotonic() > end or not self._domain.isActive():
+                    if time.monotonic() > end or not self._is_active():
                         raise
                     time.sleep(_THAW_AGAIN_SECONDS)
+
+    def _is_active(self) -> bool:
+        with contextlib.suppress(libvirt.libvirtError):
+            return bool(self._domain.isActive())
+        return False
 
     def _ask_to_thaw(self) -> None:
         what = "the guest agent could not thaw the file systems"

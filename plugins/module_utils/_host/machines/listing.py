@@ -135,7 +135,7 @@ def _add_addresses(
         record["errors"].extend(reasons)
         error = late.get(record["uuid"])
         if error is not None and not search.is_over:
-            record["errors"].append(f"its addresses are not known: {error if seconds else 'no time left'}")
+            record["errors"].append(f"its addresses are not known: {'no time left' if seconds == 0 else error}")
 
 
 def _ask_in_bulk(conn: VirConnect, names: Iterable[str] | None, sizes: bool) -> BulkAnswer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Sequence
 from functools import partial
 
@@ -96,11 +97,15 @@ def _delete(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
 
 
 def _stamps(snapshot: KnownSnapshot) -> list[tuple[int, ...]] | None:
-    """What changes with the files that those of a snapshot are merged into; None where they cannot be seen here."""
+    """What changes with the files that those of a snapshot are merged into; None where nobody can see that here: of a
+    device nothing changes."""
     try:
-        return [(found.st_ino, found.st_size, found.st_mtime_ns) for found in map(os.stat, _files_below(snapshot))]
+        below = [os.stat(path) for path in _files_below(snapshot)]
     except OSError:
         return None
+    if not below or not all(stat.S_ISREG(found.st_mode) for found in below):
+        return None
+    return [(found.st_ino, found.st_size, found.st_mtime_ns) for found in below]
 
 
 def _files_below(snapshot: KnownSnapshot) -> list[str]:
@@ -119,7 +124,8 @@ def _require_room(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
         below = places.get(target)
         # What nobody can see here, QEMU says when it is there.
         with contextlib.suppress(OSError, libvirt.libvirtError):
-            if path and below:
+            # A device has its room already.
+            if path and below and os.path.isfile(below):
                 written, there = (os.stat(one).st_blocks * 512 for one in (path, below))
                 left = machine.power.handle.blockInfo(target)[0] - there
                 folder = os.path.dirname(os.path.realpath(below))

@@ -49,8 +49,7 @@ def held_still(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
         with translate_errors(f"cannot hold machine {name} still"):
             if work.frozen:
                 with agent_limit(handle, FREEZE_SECONDS):
-                    if handle.fsFreeze() == 0:
-                        raise HostError("its guest agent has no file system that can be frozen")
+                    handle.fsFreeze()
             if work.paused:
                 handle.suspend()
         with _for_a_while(handle, work):

@@ -25,6 +25,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._host import connection
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+    _AGENT_REST_SECONDS,
+    agent_limit,
     make_uri,
     open_connection,
     require_local,
@@ -209,3 +211,27 @@ def test_what_works_on_this_host_alone_refuses_another(uri: str) -> None:
     with pytest.raises(InputError) as raised:
         require_local(uri, "to restore to")
     assert str(raised.value) == f"uri: {uri} is another host. Run this on the hypervisor to restore to"
+
+
+class Machine:
+    """Notes the limits that are set."""
+
+    def __init__(self) -> None:
+        self.limits: list[int] = []
+
+    def agentSetResponseTimeout(self, limit: int) -> None:  # noqa: N802 - libvirt's name
+        self.limits.append(limit)
+
+
+@pytest.mark.parametrize(("seconds", "limit"), [(2.5, 3), (0.01, 1), (60, 60)])
+def test_the_limit_is_a_long_one_afterwards(seconds: float, limit: int) -> None:
+    machine = Machine()
+    with pytest.raises(ValueError, match="inside"), agent_limit(machine, seconds):
+        assert machine.limits == [limit]
+        raise ValueError("inside")
+    assert machine.limits == [limit, _AGENT_REST_SECONDS]
+
+
+def test_a_driver_without_agents() -> None:
+    with open_connection("test:///default") as connection, agent_limit(connection.lookupByName("test"), 5):
+        pass

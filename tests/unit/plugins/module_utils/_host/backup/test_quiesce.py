@@ -142,3 +142,15 @@ def test_nothing_frozen_is_not_quiesced(monkeypatch: pytest.MonkeyPatch, domain:
     early = quiesce.freeze(Empty(domain, 2, 0), quiesce.AUTO, 10)
     assert early is not None
     assert not quiesce.thawed(early, quiesce.AUTO, "test")
+
+
+def test_a_machine_that_has_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch, domain: t.Any) -> None:
+    """And its error is one of ours."""
+
+    class Gone(Stuck):
+        def isActive(self) -> bool:  # noqa: N802 - libvirt's name
+            raise libvirt.libvirtError("Domain not found")
+
+    monkeypatch.setattr(quiesce, "_THAW_AGAIN_SECONDS", 60)
+    with pytest.raises(HostError, match="could not thaw"):
+        quiesce.Frozen.thaw_late(Gone(domain, "thaw"), 10)

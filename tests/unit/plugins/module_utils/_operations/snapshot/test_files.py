@@ -303,3 +303,20 @@ def test_no_snapshot_is_merged_into_a_full_file_system(
             delete._require_room(dataclasses.replace(found, power=power), one)
         monkeypatch.setattr(delete, "free_in", lambda _folder: 2**21)
         delete._require_room(dataclasses.replace(found, power=power), one)
+
+
+def test_a_device_below_has_its_room_and_does_not_tell_whether_it_was_written_to(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is free in /dev says nothing, nor do the times of a node there."""
+    with open_connection(world.xml()) as conn:
+        with_snapshot(conn)
+        found = view(conn, "web1", "vm")
+        (one,) = found.snapshots
+        one = dataclasses.replace(one, facts=dataclasses.replace(one.facts, disks=(("vda", __file__),)))
+        monkeypatch.setattr(delete, "written_places", lambda _domain: {"vda": "/dev/null"})
+        monkeypatch.setattr(delete, "free_in", lambda _folder: 0)
+        power = dataclasses.replace(found.power, handle=types.SimpleNamespace(blockInfo=lambda _target: (2**30, 0, 0)))
+        delete._require_room(dataclasses.replace(found, power=power), one)
+        delete_badly(conn, None)
+        assert begun(conn) == "now"
