@@ -41,6 +41,12 @@ class Answer:
         """What it said was wrong, on one line: its errors, or its output when it wrote no errors."""
         return " ".join((self.errors or self.output).decode(errors="replace").split())
 
+    def require(self, what: str, hint: str | None = None) -> Answer:
+        """Itself. Raises HostError with what, and its complaint, where the program failed."""
+        if self.status != 0:
+            raise HostError(f"{what}: {self.complaint}", hint=hint)
+        return self
+
 
 def run_program(
     command: Sequence[str],

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable
 
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, program_errors, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
 
 RAW, QCOW2 = "raw", "qcow2"
 _MEASURE_SECONDS = 600
@@ -61,6 +61,4 @@ def measure_raw(path: str, image_format: str) -> int:
 def _measure(path: str, image_format: str, target_format: str) -> int:
     words = ["--output", "json", "-O", target_format, path]
     answer = run_qemu_img("measure", image_format, *words, timeout_seconds=_MEASURE_SECONDS)
-    if answer.status != 0:
-        raise HostError(f"qemu-img cannot read {path}: {answer.complaint}")
-    return int(json.loads(answer.text)["required"])
+    return int(json.loads(answer.require(f"qemu-img cannot read {path}").text)["required"])

@@ -27,9 +27,7 @@ def run(*command: str) -> str:
         ) from exc
     except TimeoutError as exc:
         raise HostError(f"{' '.join(command)} did not answer within {_TIMEOUT_SECONDS} s") from exc
-    if answer.status != 0:
-        raise HostError(f"{' '.join(command)} failed: {answer.complaint}")
-    return answer.text
+    return answer.require(f"{' '.join(command)} failed").text
 
 
 def is_active(unit: str) -> bool:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
-    HostError,
     NotFoundError,
     UnsupportedError,
     one_of_these,
@@ -218,8 +217,7 @@ def _write(
         _require_same(conn, disk, name, "before")
         words = ["-O", QCOW2, disk.path, path]
         answer = run_qemu_img("convert", disk.format, *words, timeout_seconds=deadline.left, watch=copied)
-        if answer.status != 0:
-            raise HostError(f"qemu-img could not copy disk {disk.path} of machine {disk.machine}: {answer.complaint}")
+        answer.require(f"qemu-img could not copy disk {disk.path} of machine {disk.machine}")
         _require_same(conn, disk, name, "while")
     if not disk.is_copied_whole(keep_identity=keep_identity):
         emulated = GuestCapabilities(conn).emulated

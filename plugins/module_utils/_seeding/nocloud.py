@@ -20,7 +20,7 @@ from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import program_errors, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, Nic
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import plain_data, user_data_kind
@@ -304,9 +304,8 @@ def seed_image(documents: Mapping[str, str]) -> bytes:
         f"the seed could not be built: bsdtar did not end within {_BUILD_SECONDS} s",
     ):
         answer = run_program(command, data=archive, timeout_seconds=_BUILD_SECONDS)
-    if answer.status != 0:
-        raise HostError(f"bsdtar could not build the seed: {answer.complaint}")
-    return answer.output.ljust(-(-len(answer.output) // SIZE_STEP) * SIZE_STEP, b"\0")
+    image = answer.require("bsdtar could not build the seed").output
+    return image.ljust(-(-len(image) // SIZE_STEP) * SIZE_STEP, b"\0")
 
 
 def tar_of(files: Mapping[str, bytes], mode: int) -> bytes:

@@ -36,9 +36,7 @@ def own_addresses() -> list[str]:
         answer = run_program(["ip", "-json", "address", "show"], timeout_seconds=_TIMEOUT_SECONDS)
     except FileNotFoundError as exc:
         raise HostError("this host has no program ip", hint="Install the package iproute2 (iproute elsewhere)") from exc
-    if answer.status != 0:
-        raise HostError(f"ip cannot list the addresses: {answer.complaint}")
-    return global_addresses(json.loads(answer.text or "[]"))
+    return global_addresses(json.loads(answer.require("ip cannot list the addresses").text or "[]"))
 
 
 def global_addresses(links: list[dict[str, t.Any]]) -> list[str]:

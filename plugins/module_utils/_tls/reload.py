@@ -65,5 +65,4 @@ def _update(daemon: str) -> None:
         answer = run_program(command, timeout_seconds=_TIMEOUT_SECONDS)
     except (FileNotFoundError, TimeoutError) as exc:
         raise HostError(f"{daemon} cannot be made to reload its certificates: {exc}", hint=hint) from exc
-    if answer.status != 0:
-        raise HostError(f"{daemon} does not accept its new certificates: {answer.complaint}", hint=hint)
+    answer.require(f"{daemon} does not accept its new certificates", hint)

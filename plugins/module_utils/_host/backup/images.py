@@ -50,12 +50,10 @@ def convert(
 
     words = [*to.options, *words, source, to.name]
     answer = run_qemu_img("convert", image_format, *words, data=to.data, timeout_seconds=_SECONDS, watch=watch)
-    if answer.status == 0:
-        return
     what = f"cannot copy {source} to {to.name if to is not target else 'a volume of a cluster'}"
-    if _NO_SPACE in answer.complaint and to is not target:
+    if answer.status != 0 and _NO_SPACE in answer.complaint and to is not target:
         raise full(what, os.path.dirname(to.name))
-    raise HostError(f"{what}: {answer.complaint}")
+    answer.require(what)
 
 
 def full(what: str, directory: str, needed_bytes: int | None = None) -> HostError:
@@ -91,8 +89,7 @@ def set_backing(directory: str, file: str, backing: str) -> None:
     """
     words = ["-u", "-F", QCOW2, "-b", backing_name(file, backing), f"{directory}/{file}"]
     answer = run_qemu_img("rebase", QCOW2, *words, timeout_seconds=_HEADER_SECONDS)
-    if answer.status != 0:
-        raise HostError(f"cannot set the backing file of {directory}/{file}: {answer.complaint}")
+    answer.require(f"cannot set the backing file of {directory}/{file}")
 
 
 def move_to_backing(directory: str, file: str, backing: str, stop: threading.Event, on_bytes: OnBytes) -> None:
@@ -112,8 +109,7 @@ def move_to_backing(directory: str, file: str, backing: str, stop: threading.Eve
     answer = run_qemu_img("rebase", QCOW2, *words, timeout_seconds=_SECONDS, watch=watch)
     if _NO_SPACE in answer.complaint:
         raise full(f"cannot write {path}", directory)
-    if answer.status != 0:
-        raise HostError(f"cannot set the backing file of {path}: {answer.complaint}")
+    answer.require(f"cannot set the backing file of {path}")
 
 
 def settle(path: str) -> None:

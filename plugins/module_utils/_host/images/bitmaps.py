@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
 
 _SECONDS = 600.0
@@ -30,9 +29,8 @@ def bitmaps_in(path: str, *, in_use: bool = False) -> list[Bitmap]:
     """
     force_share = ["-U"] if in_use else []
     answer = run_qemu_img("info", QCOW2, *force_share, "--output=json", path, timeout_seconds=_SECONDS)
-    if answer.status != 0:
-        raise HostError(f"qemu-img cannot read {path}: {answer.complaint}")
-    data = json.loads(answer.text).get("format-specific", {}).get("data", {})
+    info = json.loads(answer.require(f"qemu-img cannot read {path}").text)
+    data = info.get("format-specific", {}).get("data", {})
     return sorted(
         Bitmap(one["name"], one["granularity"], tuple(sorted(one["flags"]))) for one in data.get("bitmaps", [])
     )
@@ -41,5 +39,4 @@ def bitmaps_in(path: str, *, in_use: bool = False) -> list[Bitmap]:
 def remove_bitmap(path: str, name: str) -> None:
     """Delete one from a qcow2 file that nobody has open. Raises as bitmaps_in does."""
     answer = run_qemu_img("bitmap", QCOW2, "--remove", path, name, timeout_seconds=_SECONDS)
-    if answer.status != 0:
-        raise HostError(f"qemu-img cannot delete bitmap {name} from {path}: {answer.complaint}")
+    answer.require(f"qemu-img cannot delete bitmap {name} from {path}")

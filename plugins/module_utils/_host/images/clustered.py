@@ -189,8 +189,7 @@ def _fill(pool: Pool, volume: str, image: StoredImage) -> None:
     # -n: the volume is there. It has never been written to, so that zeros need not be.
     words = [*target.options, "-n", "--target-is-zero", "-O", RAW, image.path, target.name]
     answer = run_qemu_img("convert", image.format, *words, data=target.data, timeout_seconds=_FILL_SECONDS)
-    if answer.status != 0:
-        raise HostError(f"cannot copy {image.path} to {pool.volume_path(volume)}: {answer.complaint}")
+    answer.require(f"cannot copy {image.path} to {pool.volume_path(volume)}")
 
 
 def clones_of(pool: Pool, volumes: t.Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -10,7 +10,7 @@ import os
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import disk_errors
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
@@ -75,9 +75,7 @@ def require_whole_file(path: str, what: str, where: str | None = None) -> None:
 def _qemu_img_info(path: str, image_format: str, what: str) -> dict[str, t.Any]:
     arguments = ("--output", "json", os.path.abspath(path))
     answer = run_qemu_img("info", image_format, *arguments, timeout_seconds=_INSPECTION_SECONDS)
-    if answer.status != 0:
-        raise HostError(f"qemu-img cannot read {what}: {answer.complaint}")
-    return dict(json.loads(answer.text))
+    return dict(json.loads(answer.require(f"qemu-img cannot read {what}").text))
 
 
 def _check(path: str, image_format: str, what: str, where: str | None) -> None:

@@ -434,8 +434,7 @@ def _extend_logical(pool: Pool, path: str, size_bytes: int) -> None:
         answer = run_program(["lvextend", "--size", f"{sectors * _SECTOR_BYTES}b", path], timeout_seconds=_LVM_SECONDS)
     except (FileNotFoundError, TimeoutError) as exc:
         raise HostError(f"cannot grow {path}: {exc}") from exc
-    if answer.status != 0:
-        raise HostError(f"cannot grow {path}: {answer.complaint}")
+    answer.require(f"cannot grow {path}")
     # Another task's running job forbids a refresh; whoever asks next will see it.
     with contextlib.suppress(libvirt.libvirtError):
         pool.handle.refresh(0)

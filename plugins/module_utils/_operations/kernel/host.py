@@ -107,8 +107,7 @@ class Host:
         """Have systemd do something. Raises HostError with what it says."""
         with _systemctl_errors():
             answer = run_program(["systemctl", *words], timeout_seconds=_SYSTEMCTL_SECONDS)
-        if answer.status != 0:
-            raise HostError(f"systemctl {' '.join(words)} failed: {answer.complaint}")
+        answer.require(f"systemctl {' '.join(words)} failed")
 
 
 def _systemctl_errors() -> contextlib.AbstractContextManager[None]:

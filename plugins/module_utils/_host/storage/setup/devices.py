@@ -16,7 +16,7 @@ import stat
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, program_errors, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import is_busy
@@ -57,9 +57,7 @@ def signatures_on(path: str) -> list[str]:
     Raises HostError where it cannot read the device, UnsupportedError where there is no wipefs.
     """
     answer = _run("wipefs", ["--no-act", "--noheadings", "--output", "TYPE", path], "util-linux")
-    if answer.status != 0:
-        raise HostError(f"what is on {path} cannot be read: {answer.complaint}")
-    return sorted(set(answer.text.split()))
+    return sorted(set(answer.require(f"what is on {path} cannot be read").text.split()))
 
 
 def require_unused_device(conn: VirConnect, path: str, where: str) -> None:
@@ -108,18 +106,15 @@ def devices_of_group(name: str) -> list[str] | None:
     Raises HostError, and UnsupportedError where there is no LVM.
     """
     answer = _run("pvs", ["--noheadings", "--separator", "\t", "--options", "vg_name,pv_name"], "lvm2")
-    if answer.status != 0:
-        raise HostError(f"the volume groups cannot be listed: {answer.complaint}")
-    rows = (line.strip().split("\t") for line in answer.text.splitlines())
+    lines = answer.require("the volume groups cannot be listed").text.splitlines()
+    rows = (line.strip().split("\t") for line in lines)
     return [row[1] for row in rows if len(row) == 2 and row[0] == name] or None
 
 
 def has_dataset(name: str) -> bool:
     """Whether there is a ZFS pool or dataset of this name (zfs-list(8)). Raises UnsupportedError without ZFS."""
     answer = _run("zfs", ["list", "-H", "-o", "name"], "zfsutils-linux")
-    if answer.status != 0:
-        raise HostError(f"the ZFS datasets cannot be listed: {answer.complaint}")
-    return name in answer.text.splitlines()
+    return name in answer.require("the ZFS datasets cannot be listed").text.splitlines()
 
 
 def real_paths(paths: t.Iterable[str]) -> set[t.Hashable]:

@@ -214,10 +214,8 @@ def _fill_here(pool: Pool, name: str, size_bytes: int, image_format: str, origin
     into = qemu_name(pool, name) if target.type == NETWORK else QemuName(target.path)
     # -n: the volume is there. It has never been written to, so that zeros need not be.
     words = [*into.options, "-n", "--target-is-zero", "-O", image_format, origin.path, into.name]
-    what = f"cannot copy {origin.path} to {target.place}"
     answer = run_qemu_img("convert", origin.format, *words, data=into.data, timeout_seconds=_CONVERT_SECONDS)
-    if answer.status != 0:
-        raise HostError(f"{what}: {answer.complaint}")
+    answer.require(f"cannot copy {origin.path} to {target.place}")
 
 
 def _grow_to(pool: Pool, name: str, size_bytes: int, image_format: str) -> None:

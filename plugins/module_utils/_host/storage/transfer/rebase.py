@@ -175,11 +175,9 @@ class RebasedFile:
         return watch
 
     def _require(self, answer: Answer, what: str) -> None:
-        if answer.status == 0:
-            return
-        if _NO_SPACE in answer.complaint:
+        if answer.status != 0 and _NO_SPACE in answer.complaint:
             raise disk_full(what, os.path.dirname(self._path))
-        raise HostError(f"{what}: {answer.complaint}")
+        answer.require(what)
 
 
 def _part_prefix(name: str) -> str:

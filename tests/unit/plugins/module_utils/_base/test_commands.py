@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, pipe_through, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import StoppedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
 
 # More than any of these takes.
 SECONDS = 60
@@ -41,6 +41,13 @@ def test_a_failure_is_told_by_status_and_complaint(streams: str, complaint: str)
     program = "; ".join([*(f"echo 'on\n{stream}' >&{stream}" for stream in streams), "exit 3"])
     answer = run_program(["sh", "-c", program], timeout_seconds=SECONDS)
     assert (answer.status, answer.complaint) == (3, complaint)
+
+
+def test_what_has_to_go_well_is_the_answer_or_an_error() -> None:
+    fine, failed = Answer(0, b"made", b"a warning"), Answer(1, b"", b"no\nspace\n")
+    assert fine.require("cannot copy") is fine
+    with pytest.raises(HostError, match=r"\Acannot copy: no space\. Try again\Z"):
+        failed.require("cannot copy", "Try again")
 
 
 def test_programs_speak_plain_english_and_get_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
