@@ -12,7 +12,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.plugin_utils._power_targets import autostart_targets, power_targets
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.results.power import power_report
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import power_report
 
 
 def power_targets_filter(

@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.options impo
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.adoptions import choose_adoptions
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.export import export_file
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_purges
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.results.backups import restore_twins
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import restore_twins
 from ansible_collections.brine.virt.plugins.plugin_utils._restore_target import restore_target
 
 

@@ -17,8 +17,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._reports.hypervisors im
     hypervisors_table,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.machines import machines_data, machines_table
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.results.backups import backup_report
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.results.snapshots import snapshot_report
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import backup_report, snapshot_report
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import (
     machines_of,
     moves_text,

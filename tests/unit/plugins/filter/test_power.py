@@ -14,7 +14,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.brine.virt.plugins.filter.power import FilterModule
 from ansible_collections.brine.virt.plugins.modules import virt_power
 from ansible_collections.brine.virt.plugins.plugin_utils import _power_targets
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import power
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import power_report
 
 FILTERS = FilterModule().filters()
 
@@ -326,7 +326,7 @@ def test_a_row_for_each_machine() -> None:
     ]
     assert report["data"]["left_out"] == {"hv3": "no route", "hv5": "did not answer: no"}
     empty = {"text": "No machine is selected.", "data": {"machines": [], "left_out": {}}, "failed": []}
-    assert power.power_report({}, {}) == empty
+    assert power_report({}, {}) == empty
 
 
 def test_the_words_are_those_of_the_module() -> None:

@@ -11,7 +11,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.filter import purges, query
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.results.backups import backup_report, restore_twins
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import backup_report, restore_twins
 
 UUID = "4dea22b3-1d52-4f1f-9a1c-7b2f5a3d6e10"
 DONE: dict[str, t.Any] = {"failed": False, "actions": ["x"], "removed": [], "verified": [], "seconds": 1.4}

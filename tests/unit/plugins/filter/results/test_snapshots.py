@@ -11,7 +11,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.filter import query
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.results.snapshots import snapshot_report
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import snapshot_report
 
 DONE: dict[str, t.Any] = {"failed": False, "actions": [], "snapshot": None, "state": "running", "seconds": 0}
 
