@@ -8,9 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import with_names
 from ansible_collections.brine.virt.plugins.plugin_utils._power_targets import autostart_targets, power_targets
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import power_report
 
@@ -19,28 +17,19 @@ def power_targets_filter(
     results: t.Any, *, last_seen: t.Any = None, hypervisors: t.Any = (), **given: t.Any
 ) -> dict[str, t.Any]:
     """Which machines are meant; power_targets.yml describes it."""
-    try:
-        return power_targets(results, given, last_seen, list(hypervisors))
-    except VirtError as exc:
-        raise AnsibleFilterError(f"brine.virt.power_targets: {exc}") from exc
+    return power_targets(results, given, last_seen, list(hypervisors))
 
 
 def autostart_targets_filter(
     results: t.Any, hypervisors: t.Any, *, last_seen: t.Any = None, cloud: t.Any = ()
 ) -> dict[str, t.Any]:
     """Which machines are off although they start with their hypervisor; autostart_targets.yml describes it."""
-    try:
-        return autostart_targets(results, list(hypervisors), last_seen, list(cloud))
-    except VirtError as exc:
-        raise AnsibleFilterError(f"brine.virt.autostart_targets: {exc}") from exc
+    return autostart_targets(results, list(hypervisors), last_seen, list(cloud))
 
 
 def power_report_filter(results: t.Any, left_out: t.Any = None) -> dict[str, t.Any]:
     """What became of them; power_report.yml describes it."""
-    try:
-        return power_report(results, left_out if isinstance(left_out, Mapping) else {})
-    except VirtError as exc:
-        raise AnsibleFilterError(f"brine.virt.power_report: {exc}") from exc
+    return power_report(results, left_out if isinstance(left_out, Mapping) else {})
 
 
 class FilterModule:
@@ -48,8 +37,10 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """The filters by name."""
-        return {
-            "power_targets": power_targets_filter,
-            "autostart_targets": autostart_targets_filter,
-            "power_report": power_report_filter,
-        }
+        return with_names(
+            {
+                "power_targets": power_targets_filter,
+                "autostart_targets": autostart_targets_filter,
+                "power_report": power_report_filter,
+            }
+        )

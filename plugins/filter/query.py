@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-import functools
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import with_names
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.changes import changes_text
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.hypervisors import (
     hypervisors_data,
@@ -32,34 +29,22 @@ def query(results: t.Any, settings: t.Any = None) -> str:
     return "\n".join(filter(None, [query_text(machines, settings), tree_text(silent)]))
 
 
-def _named(name: str, work: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
-    """The filter, with our errors as Ansible's."""
-
-    @functools.wraps(work)
-    def wrapped(value: t.Any, *arguments: t.Any, **named: t.Any) -> t.Any:
-        try:
-            return work(value, *arguments, **named)
-        except VirtError as exc:
-            raise AnsibleFilterError(f"brine.virt.{name}: {exc}") from exc
-
-    return wrapped
-
-
 class FilterModule:
     """The filters of this file by name."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """What Ansible asks for."""
-        filters: dict[str, t.Callable[..., t.Any]] = {
-            "query": query,
-            "machines_data": machines_data,
-            "machines_table": machines_table,
-            "hypervisors_data": hypervisors_data,
-            "hypervisors_table": hypervisors_table,
-            "changes": changes_text,
-            "tree": tree_text,
-            "moves_table": moves_text,
-            "backup_report": backup_report,
-            "snapshot_report": snapshot_report,
-        }
-        return {name: _named(name, work) for name, work in filters.items()}
+        return with_names(
+            {
+                "query": query,
+                "machines_data": machines_data,
+                "machines_table": machines_table,
+                "hypervisors_data": hypervisors_data,
+                "hypervisors_table": hypervisors_table,
+                "changes": changes_text,
+                "tree": tree_text,
+                "moves_table": moves_text,
+                "backup_report": backup_report,
+                "snapshot_report": snapshot_report,
+            }
+        )

@@ -7,18 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import with_names
 from ansible_collections.brine.virt.plugins.plugin_utils._start_turns import held_back, joined_results, start_turns
-
-
-def start_turns_filter(checked: t.Any, by_host: t.Any) -> list[dict[str, t.Any]]:
-    """Who starts in which turn; start_turns.yml describes it."""
-    try:
-        return start_turns(checked, by_host)
-    except VirtError as exc:
-        raise AnsibleFilterError(f"brine.virt.start_turns: {exc}") from exc
 
 
 def held_back_filter(machines: t.Any, names: t.Any) -> list[t.Any]:
@@ -28,10 +18,7 @@ def held_back_filter(machines: t.Any, names: t.Any) -> list[t.Any]:
 
 def joined_results_filter(later: t.Any, before: t.Any, names: t.Any) -> dict[str, t.Any]:
     """What became of the machines in two turns; joined_results.yml describes it."""
-    try:
-        return joined_results(later, before, list(names))
-    except VirtError as exc:
-        raise AnsibleFilterError(f"brine.virt.joined_results: {exc}") from exc
+    return joined_results(later, before, list(names))
 
 
 class FilterModule:
@@ -39,8 +26,10 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """The filters by name."""
-        return {
-            "start_turns": start_turns_filter,
-            "held_back": held_back_filter,
-            "joined_results": joined_results_filter,
-        }
+        return with_names(
+            {
+                "start_turns": start_turns,
+                "held_back": held_back_filter,
+                "joined_results": joined_results_filter,
+            }
+        )

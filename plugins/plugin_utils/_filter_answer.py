@@ -9,6 +9,7 @@ sentence in each of them. A playbook therefore has the mistakes given back, and 
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from ansible.errors import AnsibleFilterError
@@ -35,3 +36,19 @@ def answer(
             return {"errors": clean(str(exc)).splitlines()}
         # Ansible shows the cause of an exception too, which has the sentence as it was.
         raise AnsibleFilterError(f"{prefix}{clean(str(exc))}") from None
+
+
+def with_names(filters: t.Mapping[str, t.Callable[..., t.Any]]) -> dict[str, t.Callable[..., t.Any]]:
+    """The filters by name, with our errors as Ansible's, which say whose they are."""
+
+    def named(name: str, work: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
+        @functools.wraps(work)
+        def wrapped(*arguments: t.Any, **options: t.Any) -> t.Any:
+            try:
+                return work(*arguments, **options)
+            except VirtError as exc:
+                raise AnsibleFilterError(f"brine.virt.{name}: {exc}") from exc
+
+        return wrapped
+
+    return {name: named(name, work) for name, work in filters.items()}
