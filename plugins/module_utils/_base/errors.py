@@ -115,6 +115,12 @@ def own_error(result: HasError) -> t.Iterator[None]:
         result.error = as_virt_error(exc)
 
 
+def outcome(name: str, changed: bool, error: VirtError | None, more: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What became of one machine among several, in the words of a module's result. more: what else it says of it."""
+    failure = {} if error is None else {"msg": str(error)}
+    return {"name": name, "changed": changed, "failed": error is not None, **more, **failure}
+
+
 def with_done(error: VirtError, done: t.Sequence[str], *, hint: str | None = None) -> VirtError:
     """An error with what was done before it. hint: instead of its own, where something was."""
     if not done:

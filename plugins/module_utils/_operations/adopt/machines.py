@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, own_error
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, outcome, own_error
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, machine_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
@@ -34,10 +34,7 @@ class AdoptionResult:
     def as_result(self) -> dict[str, t.Any]:
         """In the words of the module's result."""
         plan = self.plan
-        result: dict[str, t.Any] = {
-            "name": self.name,
-            "changed": self.done,
-            "failed": self.error is not None,
+        more = {
             "present": self.present,
             "state": None if plan is None else plan.state,
             "actions": plan.actions if plan is not None and self.done else [],
@@ -45,9 +42,7 @@ class AdoptionResult:
             "nics": [] if plan is None else [{"name": note.name, "mac": note.mac} for note in plan.notes.nics],
             "remarks": [] if plan is None else list(plan.remarks),
         }
-        if self.error is not None:
-            result["msg"] = str(self.error)
-        return result
+        return outcome(self.name, self.done, self.error, more)
 
 
 def plan_adoptions(conn: VirConnect, names: Sequence[str], disks: Sequence[str]) -> list[AdoptionResult]:

@@ -9,7 +9,7 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, outcome
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import BackupPlan
@@ -36,10 +36,7 @@ class BackupResult:
 
     def as_result(self) -> dict[str, t.Any]:
         """In the words of the module's result."""
-        result: dict[str, t.Any] = {
-            "name": self.name,
-            "changed": bool(self.actions),
-            "failed": self.error is not None,
+        more: dict[str, t.Any] = {
             "actions": self.actions,
             "merged": self.merged,
             "removed": self.removed,
@@ -51,10 +48,10 @@ class BackupResult:
             "seconds": round(self.seconds, 1),
         }
         if self.to_verify is not None:
-            result["to_verify"] = self.to_verify
+            more["to_verify"] = self.to_verify
         if self.plan is not None:
             parent = self.plan.parent
-            result.update(
+            more.update(
                 id=self.made.id if self.made else None,
                 kind=self.plan.kind,
                 parent=parent.id if parent else None,
@@ -64,9 +61,7 @@ class BackupResult:
                 quiesced=self.made.quiesced if self.made else None,
                 bytes=self.made.total_bytes if self.made else None,
             )
-        if self.error is not None:
-            result["msg"] = str(self.error)
-        return result
+        return outcome(self.name, bool(self.actions), self.error, more)
 
 
 def _kept_words(words: list[str], why: str) -> str:

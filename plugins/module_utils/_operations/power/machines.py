@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     VirtError,
     as_virt_error,
+    outcome,
     own_error,
     stopped,
 )
@@ -58,18 +59,13 @@ class PowerResult:
 
     def as_result(self) -> dict[str, t.Any]:
         """The outcome in the words of the module's result."""
-        result: dict[str, t.Any] = {
-            "name": self.machine.name,
-            "changed": bool(self.done),
-            "failed": self.error is not None,
+        more = {
             "before": self.machine.state,
             "state": self.state,
             "actions": [action.value for action in self.done],
             "seconds": round(self.seconds, 1),
         }
-        if self.error is not None:
-            result["msg"] = str(self.error)
-        return result
+        return outcome(self.machine.name, bool(self.done), self.error, more)
 
 
 def carry_out(

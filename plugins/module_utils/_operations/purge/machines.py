@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     as_virt_error,
+    outcome,
     own_error,
     with_done,
 )
@@ -54,10 +55,7 @@ class PurgeResult:
     def as_result(self) -> dict[str, t.Any]:
         """In the words of the module's result."""
         plan = self.plan
-        result: dict[str, t.Any] = {
-            "name": self.name,
-            "changed": self.done,
-            "failed": self.error is not None,
+        more: dict[str, t.Any] = {
             "present": plan is not None or self.error is not None,
             "state": None if plan is None else plan.state,
             "power": None if plan is None else plan.power_words,
@@ -65,13 +63,11 @@ class PurgeResult:
             "volumes": [] if plan is None else [decision.as_result() for decision in plan.decisions],
             "shared": [] if plan is None else [one.shared.as_result() for one in plan.decisions if one.shared],
         }
-        if not result["present"]:
-            result["similar"] = self.similar
-        if self.error is not None:
-            result["msg"] = str(self.error)
+        if not more["present"]:
+            more["similar"] = self.similar
         if isinstance(self.error, RefusedError) and self.error.obstacle:
-            result.update(obstacle=self.error.obstacle, reason=self.error.what)
-        return result
+            more.update(obstacle=self.error.obstacle, reason=self.error.what)
+        return outcome(self.name, self.done, self.error, more)
 
 
 def plan_purges(conn: VirConnect, names: Sequence[str], options: PurgeOptions) -> list[PurgeResult]:

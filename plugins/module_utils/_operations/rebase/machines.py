@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
     VirtError,
+    outcome,
     own_error,
     stopped,
 )
@@ -61,18 +62,13 @@ class RebaseResult:
 
     def as_result(self) -> dict[str, t.Any]:
         """In the words of the module's result."""
-        result: dict[str, t.Any] = {
-            "name": self.name,
-            "changed": bool(self.done),
-            "failed": self.error is not None,
+        more = {
             "actions": self.done,
             "disks": self.disks,
             "remarks": list(self.plan.remarks) if self.plan is not None else [],
             "seconds": round(self.seconds, 1),
         }
-        if self.error is not None:
-            result["msg"] = str(self.error)
-        return result
+        return outcome(self.name, bool(self.done), self.error, more)
 
 
 def plan_machines(conn: VirConnect, names: Sequence[str], request: RebaseRequest) -> list[RebaseResult]:

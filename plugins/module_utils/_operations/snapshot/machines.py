@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     as_virt_error,
     one_of_these,
+    outcome,
     own_error,
     with_done,
 )
@@ -67,10 +68,7 @@ class SnapshotResult:
     def as_result(self) -> dict[str, t.Any]:
         """In the words of the module's result."""
         found, method = self.plan, None if self.plan is None else self.plan.method
-        result: dict[str, t.Any] = {
-            "name": self.name,
-            "changed": bool(self.done),
-            "failed": self.error is not None,
+        more = {
             "snapshot": None if found is None else found.snapshot,
             "state_before": None if found is None else found.state_before,
             "state": self.state or (None if found is None else found.state),
@@ -83,9 +81,7 @@ class SnapshotResult:
             "snapshots": self.snapshots,
             "seconds": round(self.seconds, 1),
         }
-        if self.error is not None:
-            result["msg"] = str(self.error)
-        return result
+        return outcome(self.name, bool(self.done), self.error, more)
 
 
 def plan_snapshots(conn: VirConnect, names: Sequence[str], request: SnapshotRequest) -> list[SnapshotResult]:

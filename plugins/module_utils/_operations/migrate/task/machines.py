@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     InputError,
     VirtError,
     as_virt_error,
+    outcome,
     own_error,
     stopped,
 )
@@ -93,10 +94,7 @@ class MigrationResult:
     def as_result(self) -> dict[str, t.Any]:
         """The outcome in the words of the module's result."""
         migration = self.migration or MigrationPlan(self.spec.name)
-        result: dict[str, t.Any] = {
-            "name": self.spec.name,
-            "changed": bool(migration.actions and (migration.switched or self.error is None)),
-            "failed": self.error is not None,
+        more = {
             "source": self.source,
             "target": self.target,
             "actions": migration.actions if self.error is None else [],
@@ -116,9 +114,9 @@ class MigrationResult:
             "kept_volumes": list(migration.kept),
             **migration.figures,
         }
-        if self.error is not None:
-            result["msg"] = str(self.error)
-        return result
+        return outcome(
+            self.spec.name, bool(migration.actions and (migration.switched or self.error is None)), self.error, more
+        )
 
 
 @dataclass

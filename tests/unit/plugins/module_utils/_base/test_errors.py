@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     VirtError,
+    outcome,
     own_error,
     with_done,
 )
@@ -49,3 +50,14 @@ def test_an_error_says_what_was_done_before_it() -> None:
     )
     again = with_done(error, ["stop a"], hint="Run it again")
     assert (type(again), again.hint) == (ConflictError, "Run it again")
+
+
+def test_the_outcome_of_one_machine() -> None:
+    assert outcome("web1", True, None, {"state": "off"}) == {
+        "name": "web1",
+        "changed": True,
+        "failed": False,
+        "state": "off",
+    }
+    failed = outcome("web1", False, ConflictError("it is in use", where="vm"), {})
+    assert failed == {"name": "web1", "changed": False, "failed": True, "msg": "vm: it is in use"}
