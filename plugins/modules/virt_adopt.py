@@ -199,7 +199,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
-from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import (
     answer_of_each,
     check_named_machines,
@@ -223,19 +223,17 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 def as_diff(result: AdoptionResult) -> dict[str, t.Any]:
     """What is remembered of one machine, as a difference."""
     plan = result.plan
-    known = plan.known if plan else None
-    sides: dict[str, str] = {"before": "", "after": ""}
-    for side, notes in (("before", known), ("after", plan.notes if plan else None)):
-        if notes is not None:
-            sides[side] = as_yaml(
-                {
-                    "machine": result.name,
-                    "disks": [note.name for note in notes.disks],
-                    "nics": {note.name: note.mac for note in notes.nics},
-                    "volumes": [f"{note.pool}/{note.name}" for note in notes.volumes],
-                }
-            )
-    return {**sides, "before_header": result.name, "after_header": result.name}
+    sides = [
+        notes
+        and {
+            "machine": result.name,
+            "disks": [note.name for note in notes.disks],
+            "nics": {note.name: note.mac for note in notes.nics},
+            "volumes": [f"{note.pool}/{note.name}" for note in notes.volumes],
+        }
+        for notes in ((plan.known, plan.notes) if plan else ())
+    ]
+    return yaml_diff(result.name, *sides)
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:

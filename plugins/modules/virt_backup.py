@@ -380,7 +380,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.place impo
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, require_local
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
-from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import (
     back_up,
@@ -437,12 +437,11 @@ def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
 
 def as_diff(result: dict[str, t.Any]) -> dict[str, t.Any]:
     """What is new in the directory of one machine, and what goes, as a difference."""
-    before = as_yaml({"removed": result["removed"]}) if result["removed"] else ""
+    before = {"removed": result["removed"]} if result["removed"] else None
     after: dict[str, t.Any] = {"new": f"{result['path']}: {result['kind']}"}
     if result["merged"]:
         after["merged"] = result["merged"]
-    header = f"backups of {result['name']}"
-    return {"before": before, "after": as_yaml(after), "before_header": header, "after_header": header}
+    return yaml_diff(f"backups of {result['name']}", before, after)
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:

@@ -521,7 +521,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_sta
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import DirectoryAsPoolError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine, read_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import HOST_NAME, SecretOptions, opened
-from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module, named_options
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import withdrawn_on_error
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import machines_gone, read_decision
@@ -767,12 +767,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         "changed": any(result["changed"] for result in results),
         "machines": results,
         "diff": [
-            {
-                "before": as_yaml(todo.before),
-                "after": as_yaml(todo.after),
-                "before_header": name,
-                "after_header": name,
-            }
+            yaml_diff(name, todo.before, todo.after)
             for todo, name in zip(plans, names)  # noqa: B905 - Python 3.9 has no strict
             if todo.before != todo.after
         ],

@@ -229,7 +229,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.child_process imp
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, visible
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
-from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import carry_out, last_delay
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import CYCLED, REQUESTS, PowerRequest
@@ -294,12 +294,7 @@ def change_power(
         "delay_seconds": last_delay(results, request),
         "msg": summary(machines),
         "diff": [
-            {
-                "before": as_yaml({"state": machine["before"]}),
-                "after": as_yaml({"state": machine["state"]}),
-                "before_header": machine["name"],
-                "after_header": machine["name"],
-            }
+            yaml_diff(machine["name"], {"state": machine["before"]}, {"state": machine["state"]})
             for machine in machines
             if machine["before"] != machine["state"]
         ],

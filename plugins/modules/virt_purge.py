@@ -269,7 +269,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
-from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import (
     answer_of_each,
     check_named_machines,
@@ -320,8 +320,7 @@ def read_options(params: dict[str, t.Any]) -> PurgeOptions:
 def as_diff(result: PurgeResult) -> dict[str, t.Any]:
     """What goes of one machine, as a difference."""
     going = [f"{decision.pool}/{decision.volume}" for decision in (result.plan.going if result.plan else ())]
-    before = {"machine": result.name, "volumes": going}
-    return {"before": as_yaml(before), "after": "", "before_header": result.name, "after_header": result.name}
+    return yaml_diff(result.name, {"machine": result.name, "volumes": going})
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:

@@ -188,7 +188,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, require_local
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
-from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.machines import (
     carry_out,
@@ -227,8 +227,7 @@ def as_diff(result: dict[str, t.Any]) -> dict[str, t.Any]:
     """What the disks of one machine are backed by, before and after."""
     before = {disk["target"]: disk["from"] for disk in result["disks"]}
     after = {disk["target"]: disk["to"] for disk in result["disks"]}
-    header = f"backing of {result['name']}"
-    return {"before": as_yaml(before), "after": as_yaml(after), "before_header": header, "after_header": header}
+    return yaml_diff(f"backing of {result['name']}", before, after)
 
 
 def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:

@@ -242,7 +242,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.place impo
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, require_local
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
-from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import preview, restore
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import (
@@ -292,10 +292,9 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     result = run(module, threading.Event()) if module.check_mode else run_guarded(lambda stop: run(module, stop))
     for words in result["remarks"]:
         module.warn(words)
-    header = result["name"] or module.params["machine"]
     volumes = [f"{one['pool']}/{one['volume']}" for one in result["volumes"]]
     after = {"machine": result["name"], "backup": result["backup"], "volumes": volumes}
-    result["diff"] = {"before": "", "after": as_yaml(after), "before_header": header, "after_header": header}
+    result["diff"] = yaml_diff(result["name"] or module.params["machine"], after=after)
     return result
 
 

@@ -303,7 +303,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.locks import requ
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot_name import check_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import lines
-from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.machines import (
     SnapshotResult,
@@ -391,12 +391,7 @@ def as_diff(result: SnapshotResult) -> dict[str, t.Any] | None:
     after: dict[str, t.Any] = {"snapshots": list(plan.after), "state": plan.state}
     if plan.steps and plan.method is None and plan.snapshot is not None and plan.before == plan.after:
         after["reverted"] = plan.snapshot
-    return {
-        "before": as_yaml(before),
-        "after": as_yaml(after),
-        "before_header": result.name,
-        "after_header": result.name,
-    }
+    return yaml_diff(result.name, before, after)
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:

@@ -11,7 +11,13 @@ import typing as t
 from ansible.module_utils.common.yaml import HAS_YAML, yaml_dump
 
 
-def as_yaml(value: t.Any) -> str:
+def yaml_diff(header: str, before: t.Any = None, after: t.Any = None) -> dict[str, str]:
+    """Of one thing, as Ansible shows it: plain data before and after, nothing for what is not there."""
+    sides = {"before": _as_yaml(before), "after": _as_yaml(after)}
+    return {**sides, "before_header": header, "after_header": header}
+
+
+def _as_yaml(value: t.Any) -> str:
     """Plain data as a person reads it in a diff: YAML, which JSON is as well on a host without PyYAML."""
     if not value:
         return ""

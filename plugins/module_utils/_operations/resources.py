@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     as_virt_error,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import as_yaml
+from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step, run
 
 Spec = t.TypeVar("Spec")
@@ -187,12 +187,7 @@ def _noted(step: Step, result: ResourceResult) -> Step:
 def diff_of(results: Sequence[ResourceResult]) -> list[dict[str, str]]:
     """For diff mode, what was changed."""
     return [
-        {
-            "before": "" if result.plan.before is None else as_yaml(result.plan.before),
-            "after": "" if result.plan.after is None else as_yaml(result.plan.after),
-            "before_header": result.plan.name,
-            "after_header": result.plan.name,
-        }
+        yaml_diff(result.plan.name, result.plan.before, result.plan.after)
         for result in results
         if result.changed and result.done
     ]
