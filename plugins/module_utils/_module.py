@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError, visible
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import LXML_IMPORT_ERROR
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+from ._base.errors import InputError, VirtError, visible
+from ._base.xml import LXML_IMPORT_ERROR
+from ._host.connection import (
     DEFAULT_URI,
     LIBVIRT_IMPORT_ERROR,
     LIBVIRT_PACKAGES,

@@ -14,7 +14,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ..module_utils._base.errors import VirtError
 
 CHOICES = ("raise", "return")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ..module_utils._base.errors import InputError
 
 
 def one_home(name: str, homes: Sequence[str], where: str = "vm", option: str = "-e on=") -> str | None:

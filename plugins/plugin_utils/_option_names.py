@@ -10,7 +10,7 @@ import re
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import one_of_these
+from ..module_utils._base.errors import one_of_these
 
 # What modules, Salt, virsh and other tools call the same thing.
 _OTHER_WORDS = {

@@ -11,15 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    InputError,
-    Mistakes,
-    NotFoundError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import in_turn
-from ansible_collections.brine.virt.plugins.plugin_utils._one_home import one_home
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import Records, machines_of
+from ..module_utils._base.errors import InputError, Mistakes, NotFoundError, one_of_these
+from ..module_utils._model.spec.start_order import in_turn
+from ._one_home import one_home
+from ._reports.text import Records, machines_of
 
 REQUESTS = ("running", "stopped", "paused", "rebooted", "reset", "saved", "cycled")
 # Of a machine's record, and the one that virt_power tells from shutoff.

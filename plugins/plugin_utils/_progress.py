@@ -21,7 +21,7 @@ from ansible.plugins.connection import ConnectionBase
 from ansible.plugins.loader import connection_loader
 from ansible.utils.display import Display
 
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
+from ..module_utils._host.progress import PROGRESS_FILE
 
 _LOOK_SECONDS = 2.0
 _WAIT_SECONDS = 3.0

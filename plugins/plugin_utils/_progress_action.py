@@ -9,7 +9,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.plugin_utils._progress import progress_shown
+from ._progress import progress_shown
 
 
 class ProgressAction(ActionBase):

@@ -11,15 +11,15 @@ from functools import partial
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import rules_beside
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.spec import NETWORK_RULES
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.table import NETWORK
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import read_pool
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.secret import read_secret
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.volume import read_volume_spec
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import read_bridges
+from ..module_utils._base.errors import VirtError
+from ..module_utils._model.spec.fields.given import GivenOptions
+from ..module_utils._model.spec.fields.table import rules_beside
+from ..module_utils._model.spec.resources.network.spec import NETWORK_RULES
+from ..module_utils._model.spec.resources.network.table import NETWORK
+from ..module_utils._model.spec.resources.pool import read_pool
+from ..module_utils._model.spec.resources.secret import read_secret
+from ..module_utils._model.spec.resources.volume import read_volume_spec
+from ..module_utils._network.spec import read_bridges
 
 
 def _read_network(given: GivenOptions) -> None:

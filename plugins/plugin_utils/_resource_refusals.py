@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import ACTIVE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import DEFAULT_POOL
+from ..module_utils._model.spec.resources.pool import ACTIVE
+from ..module_utils._model.spec.seed import DEFAULT_POOL
 
 _ENDING = re.compile(r"_(pools|networks|volumes|secrets)\Z")
 

@@ -9,16 +9,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    InputError,
-    single_line,
-    visible,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import choose, notes_on
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import need_of_record
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+from ..module_utils._base.errors import ConflictError, InputError, single_line, visible
+from ._placement.choice import choose, notes_on
+from ._placement.hosts import read_hosts
+from ._placement.need import need_of_record
+from ._placement.options import PlacementOptions
 
 Results = Mapping[str, t.Any]
 # What the playbook calls options of virt_restore.

@@ -11,15 +11,11 @@ import typing as t
 from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import OPTION
-from ansible_collections.brine.virt.plugins.plugin_utils._progress import (
-    follow_size,
-    progress_shown,
-    show_of,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
+from ..module_utils._base.errors import VirtError
+from ..module_utils._model.meter import ProgressMeter
+from ..module_utils._model.withheld import OPTION
+from ._progress import follow_size, progress_shown, show_of
+from ._withhold import Withheld
 
 TaskVars = dict[str, t.Any] | None
 

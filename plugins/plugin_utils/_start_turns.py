@@ -12,9 +12,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import PRESENT
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import in_start_order
+from ..module_utils._base.errors import InputError
+from ..module_utils._model.spec.machine_state import PRESENT
+from ..module_utils._model.spec.start_order import in_start_order
 
 Result = Mapping[str, t.Any]
 

@@ -13,15 +13,8 @@ import secrets
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import (
-    OPTION,
-    all_masked,
-    as_option,
-    masked,
-    masks_of,
-    placeholder,
-)
-from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import without_secrets
+from ..module_utils._model.withheld import OPTION, all_masked, as_option, masked, masks_of, placeholder
+from ..module_utils._seeding.secret_values import without_secrets
 
 
 class Withheld:

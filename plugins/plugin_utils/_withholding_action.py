@@ -10,8 +10,8 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import OPTION
-from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
+from ..module_utils._model.withheld import OPTION
+from ._withhold import Withheld
 
 
 class WithholdingAction(ActionBase):

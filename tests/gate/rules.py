@@ -4,6 +4,7 @@
 Run as `python -m tests.gate.rules` from the top of the collection.
 
 * A wing of `plugins/module_utils` imports only from itself and from wings on lower floors, and never in a circle.
+* Rooms import one another by relative names, which a reader takes in at once; modules and plugins by full ones.
 * The folders inside a wing import one another in one direction only, as far as they do so already.
 * A folder holds at most 14 Python files: a family with one prefix is a folder of its own. plugins/modules is flat,
   because a module's folder would be part of the name that tasks call it by.
@@ -119,11 +120,13 @@ def imported_modules(source: Path) -> tuple[tuple[int, str], ...]:
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"), str(source))):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found.append((node.lineno, node.module))
             found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found.append((node.lineno, "." * node.level))
+            module = f"{COLLECTION}{'.'.join(source.parts[: -node.level])}.{node.module or ''}".rstrip(".")
+            found.append((node.lineno, module))
+            found += [(node.lineno, f"{module}.{alias.name}") for alias in node.names]
     return tuple(found)
 
 
@@ -142,8 +145,6 @@ def check_floors() -> Iterator[str]:
             continue
         floor = TOP_FLOOR if wing is None else FLOORS.get(wing, 0)
         for line, name in imported_modules(source):
-            if name.startswith("."):
-                yield f"{source}:{line}: imports of the collection are absolute"
             if not name.startswith(PREFIX):
                 continue
             parts = tuple(name.removeprefix(PREFIX).split("."))
@@ -162,6 +163,19 @@ def place_in_wing(source: Path) -> Path:
     """Return what a file counts as inside its wing: its folder, or itself where it lies in none."""
     place = source.relative_to(MODULE_UTILS)
     return place.parent if len(place.parts) > WING_FILE_PARTS else place
+
+
+def check_relative() -> Iterator[str]:
+    """Yield each import of the collection in a room by its full name, and each relative one in what Ansible loads."""
+    for source in sorted(Path("plugins").rglob("*.py")):
+        is_room = bool({"module_utils", "plugin_utils"} & set(source.parts))
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            if node.level > 0 and not is_room:
+                yield f"{source}:{node.lineno}: modules and plugins import by full names"
+            if node.level == 0 and is_room and (node.module or "").startswith(COLLECTION):
+                yield f"{source}:{node.lineno}: rooms import one another by relative names"
 
 
 def check_folder_circles(graph: dict[Path, set[Path]]) -> Iterator[str]:
@@ -368,6 +382,7 @@ def main() -> int:
     """Print every broken rule; return 1 when there is one."""
     broken = [
         *check_floors(),
+        *check_relative(),
         *check_folders(),
         *check_tested(),
         *check_tests_of_hypervisors(),

@@ -19,7 +19,7 @@ import threading
 import traceback
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
+from .errors import HostError, VirtError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _READ_BYTES = 65536

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from .errors import HostError, UnsupportedError
 
 _PIPE_READ_BYTES = 256 * 1024
 # For a process that was killed to be gone.

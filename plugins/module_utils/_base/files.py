@@ -17,7 +17,7 @@ import tempfile
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from .errors import HostError, UnsupportedError
 
 _POLL_SECONDS = 0.1
 # What st_blocks counts, whatever the file system has: stat(2).

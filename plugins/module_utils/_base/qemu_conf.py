@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_setting
+from .files import read_setting
 
 _QEMU_CONF = "/etc/libvirt/qemu.conf"
 # libvirt's own, where qemu.conf does not say otherwise (src/qemu/qemu.conf.in).

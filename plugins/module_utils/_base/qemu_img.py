@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, program_errors, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from .commands import Answer, program_errors, run_program
+from .errors import UnsupportedError
 
 RAW, QCOW2 = "raw", "qcow2"
 _MEASURE_SECONDS = 600

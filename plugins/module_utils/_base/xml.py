@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import traceback
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from .errors import HostError
 
 LXML_IMPORT_ERROR: str | None = None
 try:

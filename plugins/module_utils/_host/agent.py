@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
+from .._base.errors import HostError, UnsupportedError
+from .connection import translate_errors
 
 
 def ask_agent(domain: t.Any, command: t.Mapping[str, t.Any], timeout_seconds: int) -> t.Any:

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+from .._base.errors import (
     ConflictError,
     HostError,
     InputError,

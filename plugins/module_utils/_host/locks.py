@@ -11,9 +11,9 @@ import stat
 import typing as t
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, locked_file, root_hint
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local
+from .._base.errors import ConflictError, HostError
+from .._base.files import LockTimeout, locked_file, root_hint
+from .connection import is_local
 
 # Root's alone. In a directory where everybody may make files, anybody could hold a lock for ever.
 _SYSTEM_DIR = "/run/brine-virt"

@@ -15,7 +15,7 @@ import os
 import threading
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from .._base.errors import InputError
 
 # What the action plugin calls the path, which it sends beside the module's options.
 PROGRESS_FILE = "_progress_file"

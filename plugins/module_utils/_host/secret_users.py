@@ -9,17 +9,11 @@ import os
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    is_local,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import descriptions_of, unless_gone
+from .._base.errors import HostError
+from .._base.files import read_text
+from .._base.xml import etree, read_description
+from .connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
+from .storage.users import descriptions_of, unless_gone
 
 # default_tls_x509_secret_uuid and others like it.
 QEMU_CONF = "/etc/libvirt/qemu.conf"

@@ -9,11 +9,11 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import NETWORK_RULES
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import replace_xml_passwords
+from .spec.disk import Disk
+from .spec.machine import Machine
+from .spec.network import NETWORK_RULES
+from .spec.nic import Nic
+from .withheld import replace_xml_passwords
 
 _SECRETS = ("password",)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
+from .._base.xml import attribute, etree
 
 # The attribute of <source> that says what a nic is plugged into, by the type of the nic. A nic on a network also names
 # the network's bridge while it runs; what the user chose is the network.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import posixpath
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
+from .._base.xml import attribute, etree
+from .metadata.machine import VolumeNote
 
 RAW, QCOW2 = "raw", "qcow2"
 _BY_ENDING = {".raw": RAW, ".iso": RAW, ".qcow2": QCOW2}

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+from .._base.errors import ConflictError
+from .spec.fields.units import format_size
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+from .._base.xml import MIB
+from .spec.fields.units import format_size
 
 # Nothing is said of what is over before anybody would ask.
 QUIET_SECONDS = 3.0

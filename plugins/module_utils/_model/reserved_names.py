@@ -13,7 +13,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
+from .metadata.migration import is_flush_name
 
 # Names of the machine itself in /etc/hosts of distributions, beside ``localhost`` and what begins with ``localhost.``.
 _LOOPBACK = frozenset({"localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback"})

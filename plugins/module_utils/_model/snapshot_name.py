@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import re
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from .._base.errors import InputError
 
 # libvirt makes the name that of a file, and qemu-img takes it as a word of its command line.
 _NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.:+@-]*\Z")

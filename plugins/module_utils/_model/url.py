@@ -9,7 +9,7 @@ import re
 import typing as t
 from urllib.parse import unquote, unquote_plus
 
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import HIDDEN
+from .withheld import HIDDEN
 
 # RFC 3986: what stands before an @ in the authority, and a slash that should have been escaped in a password.
 _USERINFO = re.compile(r"(?P<before>://)(?P<userinfo>[^/?#\s]*|[^/?#\s:]+:(?!\d+/)[^?#\s]*)@")

@@ -10,27 +10,17 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    InputError,
-    NotFoundError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.checks import (
-    checked_link,
-    could_be_port,
-    foreign_differences,
-    known,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.choice import choose_manager, made_by
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import settings_of, vlan_difference
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Manager, Parts, WantedBridge
-from ansible_collections.brine.virt.plugins.module_utils._network.names import file_names
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network, stable_mac
-from ansible_collections.brine.virt.plugins.module_utils._network.returning import returning
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, Uplink, vlan_word
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.control import PendingChange
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import GuardedChange
+from .._base.errors import ConflictError, HostError, InputError, NotFoundError
+from .checks import checked_link, could_be_port, foreign_differences, known
+from .managers.choice import choose_manager, made_by
+from .managers.kernel import settings_of, vlan_difference
+from .managers.manager import Manager, Parts, WantedBridge
+from .names import file_names
+from .observe import Link, Network, stable_mac
+from .returning import returning
+from .spec import BridgeSpec, Uplink, vlan_word
+from .switch.control import PendingChange
+from .switch.guarded import GuardedChange
 
 
 @dataclass(frozen=True)

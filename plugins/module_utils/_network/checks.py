@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    NotFoundError,
-    UnsupportedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import vlan_difference
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import BY_HAND
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, vlan_word
+from .._base.errors import ConflictError, NotFoundError, UnsupportedError
+from .managers.kernel import vlan_difference
+from .managers.manager import BY_HAND
+from .observe import Link, Network
+from .spec import BridgeSpec, vlan_word
 
 
 def checked_link(network: Network, name: str, *, of_vlan: bool = False) -> Link:

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from .._base.commands import run_program
+from .._base.errors import HostError
 
 _TIMEOUT_SECONDS = 30
 # For a shell: whether the interface $1 is a port of the bridge, or of the bond, $2.

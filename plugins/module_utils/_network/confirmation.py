@@ -8,18 +8,12 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._network.change import (
-    missing_on_bridge,
-    remembered,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.observe import (
-    observe_firewalls,
-    observe_outside,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import CHANGE_NAME, read_spec
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import observe_network
-from ansible_collections.brine.virt.plugins.module_utils._network.switch import control
+from .._base.errors import ConflictError, HostError
+from .change import missing_on_bridge, remembered
+from .firewall.observe import observe_firewalls, observe_outside
+from .firewall.plan import CHANGE_NAME, read_spec
+from .observe import observe_network
+from .switch import control
 
 # A DHCP client on a new bridge may take this long to have its lease again.
 _COMPLETE_SECONDS = 20

@@ -14,9 +14,9 @@ import struct
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import Network
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec
+from .._base.errors import ConflictError
+from .observe import Network
+from .spec import BridgeSpec
 
 _ARP = 0x0806
 _ETHERNET, _IPV4, _REQUEST = 1, 0x0800, 1

@@ -11,9 +11,9 @@ import os
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._network.commands import run
+from .._base.errors import HostError
+from .._base.files import read_text
+from .commands import run
 
 
 @dataclass(frozen=True)

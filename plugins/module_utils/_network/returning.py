@@ -9,9 +9,9 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._network.commands import IS_PORT
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network, Route
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Check, Command
+from .commands import IS_PORT
+from .observe import Link, Network, Route
+from .switch.guarded import Check, Command
 
 # Addresses in files are there as soon as these have been read; a DHCP server or a router may take its time.
 _STATIC_SECONDS, _DYNAMIC_SECONDS = 20, 60

@@ -10,10 +10,10 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import NETWORK_RULES, family
-from ansible_collections.brine.virt.plugins.module_utils._network.names import ENDINGS, file_names
+from .._base.errors import InputError, Mistakes
+from .._model.spec.fields import validators
+from .._model.spec.network import NETWORK_RULES, family
+from .names import ENDINGS, file_names
 
 MANAGERS = ("networkd", "networkmanager", "ifupdown", "netplan")
 AUTO = "auto"

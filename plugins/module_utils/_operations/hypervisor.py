@@ -8,17 +8,17 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platform import GuestPlatforms
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import check_bridge_vlan, check_portgroup
-from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage, find_image_in
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, PoolVolume
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Nic
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import SharedVolume, shared_volume
+from .._base.errors import NotFoundError
+from .._host.connection import VirConnect
+from .._host.facts.guest_platform import GuestPlatforms
+from .._host.facts.networks import check_bridge_vlan, check_portgroup
+from .._host.images.listing import StoredImage, find_image_in
+from .._host.storage.pools import Pool
+from .._host.storage.usage import AskElsewhere, PoolVolume
+from .._model.spec.fields.table import Values
+from .._model.spec.machine import Nic
+from .hypervisor_view import HypervisorView
+from .shared_volumes import SharedVolume, shared_volume
 
 
 class Hypervisor(HypervisorView):

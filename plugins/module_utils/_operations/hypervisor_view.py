@@ -9,46 +9,26 @@ import contextlib
 import functools
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    NotFoundError,
-    VirtError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    translate_error,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import (
+from .._base.errors import ConflictError, HostError, NotFoundError, VirtError, one_of_these
+from .._base.xml import attribute, etree, read_description
+from .._host.connection import VirConnect, libvirt, translate_error, translate_errors
+from .._host.facts.networks import (
     check_bridge_vlan,
     check_portgroup,
     observe_bridges,
     observe_networks,
     require_bridge_vlans,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import (
-    Domain,
-    list_domains,
-    macs_in_use,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, Usage
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_exists, volume_names
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import nic_source, nic_type
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import (
-    RAW,
-    driver_format,
-    noted_format,
-    safest_format,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import TaskVolumes
+from .._host.machines.domains import Domain, list_domains, macs_in_use
+from .._host.storage.file_chain import file_id
+from .._host.storage.pools import Pool, Pools
+from .._host.storage.usage import AskElsewhere, Usage
+from .._host.storage.volumes import volume_exists, volume_names
+from .._model.attachments import nic_source, nic_type
+from .._model.disk_format import RAW, driver_format, noted_format, safest_format
+from .._model.free_space import SpaceRequest
+from .._model.xml.disk_source import FILE, NETWORK, DiskSource
+from .task_volumes import TaskVolumes
 
 
 class HypervisorView:

@@ -8,52 +8,23 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
-from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import (
-    check_url,
-    look_at_url,
-    name_in_url,
-    resolve_checksum,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import (
-    ImagePreview,
-    ImageSource,
-    checksums,
-    preview,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import (
-    inspect_file,
-    read_header,
-    require_file,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import (
-    ASK_THE_OTHERS,
-    PruneDecision,
-    PruneOptions,
-    prune_images,
-    remove_images,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.store import (
-    HashedImage,
-    ImageStore,
-    as_result,
-    require_own_host,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import (
-    Checksum,
-    parse_checksum,
-    read_content_checksum,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.image.header import compression
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._operations.machine_image import machine_source
+from .._base.errors import InputError
+from .._host.connection import open_connection
+from .._host.images import files as image_files
+from .._host.images.fetch import check_url, look_at_url, name_in_url, resolve_checksum
+from .._host.images.files import Deadline
+from .._host.images.ingest import ImagePreview, ImageSource, checksums, preview
+from .._host.images.inspection import inspect_file, read_header, require_file
+from .._host.images.prune import ASK_THE_OTHERS, PruneDecision, PruneOptions, prune_images, remove_images
+from .._host.images.store import HashedImage, ImageStore, as_result, require_own_host
+from .._host.images.stream import ProgressCallback, no_progress
+from .._host.progress import PROGRESS_FILE, progress_file
+from .._model.image.checksum import Checksum, parse_checksum, read_content_checksum
+from .._model.image.header import compression
+from .._model.image.name import parse_image_volume
+from .._model.meter import ProgressMeter
+from .._model.spec.fields import validators
+from .machine_image import machine_source
 
 SOURCES = ("src", "url", "path", "machine")
 # The options that make sense for some states only.

@@ -14,30 +14,25 @@ import json
 import os
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    NotFoundError,
-    UnsupportedError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, measure_qcow2, run_qemu_img
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, disk_errors, hash_file
-from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImageSource
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain, read_domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import last_start
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import require_known_formats
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import SAVED, view_machine
-from ansible_collections.brine.virt.plugins.module_utils._seeding.sysprep import remove_identity, require_virt_sysprep
+from .._base.errors import ConflictError, NotFoundError, UnsupportedError, one_of_these
+from .._base.files import allocated_bytes
+from .._base.qemu_img import QCOW2, measure_qcow2, run_qemu_img
+from .._base.xml import attribute, etree
+from .._host.connection import VirConnect, translate_errors
+from .._host.facts.guest_capabilities import GuestCapabilities
+from .._host.images.files import Deadline, disk_errors, hash_file
+from .._host.images.ingest import ImageSource
+from .._host.images.stream import ProgressCallback, no_progress
+from .._host.locks import machine_lock
+from .._host.machines.domains import Domain, read_domain
+from .._host.machines.start_watch import last_start
+from .._host.storage.file_chain import require_known_formats
+from .._host.storage.pools import Pools
+from .._model.disk_format import driver_format
+from .._model.image.checksum import Checksum
+from .._model.xml.disk_source import BLOCK, FILE, DiskSource
+from .._seeding.sysprep import remove_identity, require_virt_sysprep
+from .power.view import SAVED, view_machine
 
 _WHERE = "machine"
 

@@ -9,10 +9,10 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._operations import plan
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import PowerResult
+from .._base.errors import VirtError
+from .._model.spec.machine import Machine
+from .._operations import plan
+from .power.machines import PowerResult
 
 
 @dataclass(frozen=True)

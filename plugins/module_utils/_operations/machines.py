@@ -12,44 +12,28 @@ from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    Mistakes,
-    VirtError,
-    as_virt_error,
-    inside,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
-from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_work
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, read_values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, places_of
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import (
-    DirectoryAsPoolError,
-    with_pool_named,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations import plan
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import Claim, check_claim
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import (
-    PlacementDecision,
-    check_hypervisor,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import steps_to_build
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
-from ansible_collections.brine.virt.plugins.module_utils._operations.start_turns import StartTurns
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.machine import difference
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.power import (
-    STOP_SECONDS,
-    plan_power,
-    with_power,
-)
+from .._base.errors import ConflictError, Mistakes, VirtError, as_virt_error, inside
+from .._host.connection import VirConnect, translate_errors
+from .._host.identity import host_identity
+from .._host.locks import machine_lock
+from .._host.machines.domains import Domain
+from .._host.machines.listing import observe_machines
+from .._model.as_text import declared
+from .._model.metadata.machine import BUILDING
+from .._model.metadata.migration import read_migration_note
+from .._model.metadata.snapshots import read_work
+from .._model.spec.existing import Existing, FindExisting, read_values
+from .._model.spec.machine import Machine, places_of
+from .._model.spec.names import DirectoryAsPoolError, with_pool_named
+from .._operations import plan
+from .create.claims import Claim, check_claim
+from .create.decision import PlacementDecision, check_hypervisor
+from .create.machine import steps_to_build
+from .hypervisor import Hypervisor
+from .machine_plan import MachinePlan
+from .start_turns import StartTurns
+from .update.machine import difference
+from .update.power import STOP_SECONDS, plan_power, with_power
 
 
 def read_specs_here(

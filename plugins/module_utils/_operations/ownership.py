@@ -14,11 +14,11 @@ import errno
 import os
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import has_marks, is_proven
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, noted_format
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from .._host.storage.pools import Pool
+from .._host.storage.proof import has_marks, is_proven
+from .._model.disk_format import RAW, noted_format
+from .._model.metadata.machine import CreationNote, VolumeNote
+from .._model.xml.disk_source import FILE
 
 # The volume is the one of the note; it is another one; nothing on the volume could tell.
 SAME, OTHER, UNTOLD = "same", "other", "untold"

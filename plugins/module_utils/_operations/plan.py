@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, as_virt_error
+from .._base.errors import HostError, as_virt_error
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,10 @@ import typing as t
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    InputError,
-    Mistakes,
-    VirtError,
-    as_virt_error,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step, run
+from .._base.errors import InputError, Mistakes, VirtError, as_virt_error
+from .._model.spec.fields.given import GivenOptions
+from .._model.yaml_text import yaml_diff
+from .plan import Step, run
 
 Spec = t.TypeVar("Spec")
 

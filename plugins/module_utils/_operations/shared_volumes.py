@@ -15,14 +15,14 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside, single_line
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere, Usage
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import VolumeUser, VolumeUsers
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from .._base.errors import InputError, inside, single_line
+from .._host.connection import VirConnect, is_local
+from .._host.storage.pools import Pool
+from .._host.storage.shared_pools import shared_because
+from .._host.storage.usage import AskElsewhere, Usage
+from .._host.storage.users import VolumeUser, VolumeUsers
+from .._model.spec.fields import validators
+from .._model.xml.disk_source import FILE
 
 _INODE = validators.whole_number(0, 2**64)
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import in_start_order
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step, Turn
+from .._model.spec.start_order import in_start_order
+from .plan import Step, Turn
 
 
 class StartTurns:

@@ -15,9 +15,9 @@ import typing as t
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import QUIET_SECONDS, HowFar, ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from .._host.progress import ProgressFile
+from .._model.meter import QUIET_SECONDS, HowFar, ProgressMeter
+from .plan import Step
 
 _LOOK_SECONDS = 1.0
 # So long the end of a look is waited for; one that hangs is left behind.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from .._base.errors import ConflictError
 
 # What a disk does with a volume: it alone writes to it, it writes to it as others do, it reads it, it is backed by it.
 WRITES, SHARES, READS, BACKED = "writes", "shares", "reads", "backed"

@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import program_errors, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
-from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import SCRIPT, STAGE, seed_archive
+from .._base.commands import program_errors, run_program
+from .._base.errors import HostError, UnsupportedError, VirtError
+from .._base.qemu_img import run_qemu_img
+from .._model.spec.machine import Machine
+from .host_keys import HostKey
+from .offline import SCRIPT, STAGE, seed_archive
 
 # Several times what it takes with emulation on a slow host, its very first run included, which builds the appliance.
 TIMEOUT_SECONDS = 900

@@ -19,13 +19,13 @@ from collections.abc import Mapping, Sequence
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import program_errors, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import plain_data, user_data_kind
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed_parts import SeedFile, User
-from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import KINDS, HostKey
+from .._base.commands import program_errors, run_program
+from .._base.errors import InputError, UnsupportedError
+from .._model.spec.machine import Machine, Nic
+from .._model.spec.network import family
+from .._model.spec.seed import plain_data, user_data_kind
+from .._model.spec.seed_parts import SeedFile, User
+from .host_keys import KINDS, HostKey
 
 # For some kilobytes in memory.
 _BUILD_SECONDS = 60

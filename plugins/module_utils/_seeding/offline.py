@@ -12,11 +12,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed_parts import User
-from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
-from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import tar_of
-from ansible_collections.brine.virt.plugins.module_utils._seeding.offline_network import network_files
+from .._model.spec.machine import Machine
+from .._model.spec.seed_parts import User
+from .host_keys import HostKey
+from .nocloud import tar_of
+from .offline_network import network_files
 
 # The folder inside the image in which all this lies while the script is at work.
 STAGE = "/.brine-virt-seed"

@@ -13,15 +13,9 @@ import json
 import uuid
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine, Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
-from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import (
-    INTERFACE_NAME_LENGTH,
-    all_routes,
-    asks_dhcp4,
-    network_config,
-    resolver_lines,
-)
+from .._model.spec.machine import Machine, Nic
+from .._model.spec.network import family
+from .nocloud import INTERFACE_NAME_LENGTH, all_routes, asks_dhcp4, network_config, resolver_lines
 
 # Sorts before the files that distributions bring.
 _PREFIX = "10-brine-virt-"

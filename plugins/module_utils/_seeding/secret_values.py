@@ -16,8 +16,8 @@ import re
 import typing as t
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._model.url import replace_url_secrets
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import (
+from .._model.url import replace_url_secrets
+from .._model.withheld import (
     NO_SECRETS,
     OPTION,
     SHORTEST,
@@ -26,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.withheld import 
     outside_placeholders,
     replace_xml_passwords,
 )
-from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_names import is_secret_name
+from .secret_names import is_secret_name
 
 # Called with what is to be taken out and with the secrets in it; gives back what stands in its place.
 TakeOut = t.Callable[[t.Any, t.Collection[str]], t.Any]

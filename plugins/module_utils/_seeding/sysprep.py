@@ -11,9 +11,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import program_errors, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._seeding.guestfs import appliance_environment, failure
+from .._base.commands import program_errors, run_program
+from .._base.errors import UnsupportedError
+from .guestfs import appliance_environment, failure
 
 _PROGRAM = "virt-sysprep"
 _MISSING = "the hypervisor has no virt-sysprep, which takes the identity out of an image"

@@ -14,7 +14,7 @@ import re
 import traceback
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from .._base.errors import InputError
 
 CRYPTOGRAPHY_IMPORT_ERROR: str | None = None
 try:

@@ -9,13 +9,13 @@ import os
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
-from ansible_collections.brine.virt.plugins.module_utils._tls.files import is_guarded
-from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS, KeyPairFiles, TrustFiles
-from ansible_collections.brine.virt.plugins.module_utils._tls.request import load_key
+from .._base.errors import ConflictError, InputError
+from .._base.files import read_text
+from .._tls import certificates as certs
+from .certificates import x509
+from .files import is_guarded
+from .paths import UNITS, KeyPairFiles, TrustFiles
+from .request import load_key
 
 FOREIGN_HINT = (
     "Give the authority that issued it (authority, authority_certificate), or replace_foreign=true to replace what "

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import time
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import root_hint, write_whole
-from ansible_collections.brine.virt.plugins.module_utils._tls.paths import Owner
+from .._base.errors import HostError
+from .._base.files import root_hint, write_whole
+from .paths import Owner
 
 KEY_MODE = 0o600
 CERTIFICATE_MODE = 0o644

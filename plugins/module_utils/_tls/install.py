@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text, sync_folder
-from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
-from ansible_collections.brine.virt.plugins.module_utils._tls.files import (
-    CERTIFICATE_MODE,
-    keep_backup,
-    write_file,
-)
-from ansible_collections.brine.virt.plugins.module_utils._tls.paths import ROOT, KeyPairFiles, TrustFiles
-from ansible_collections.brine.virt.plugins.module_utils._tls.request import load_key, staged
+from .._base.errors import ConflictError, InputError
+from .._base.files import read_text, sync_folder
+from .._tls import certificates as certs
+from .certificates import x509
+from .files import CERTIFICATE_MODE, keep_backup, write_file
+from .paths import ROOT, KeyPairFiles, TrustFiles
+from .request import load_key, staged
 
 
 def install_cas(trust: TrustFiles, cas: list[x509.Certificate], *, valuable: bool) -> list[str]:

@@ -11,8 +11,8 @@ import re
 import socket
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
+from .._base.commands import run_program
+from .._base.errors import HostError, InputError
 
 _TIMEOUT_SECONDS = 30
 # Networks that live inside one host, such as libvirt's own with 192.168.122.1 on each.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.paths import libvirt_places, qemu_places
+from .._base.errors import VirtError
+from .._base.files import read_text
+from .._tls import certificates as certs
+from .paths import libvirt_places, qemu_places
 
 _PLACES = (libvirt_places(), qemu_places())
 

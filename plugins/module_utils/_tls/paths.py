@@ -12,8 +12,8 @@ import os
 import pwd
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_setting
+from .._base.errors import NotFoundError
+from .._base.files import read_setting
 
 KINDS = ("libvirt", "qemu", "client")
 PKI = "/etc/pki"

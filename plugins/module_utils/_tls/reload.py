@@ -12,8 +12,8 @@ from __future__ import annotations
 import contextlib
 import os
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from .._base.commands import run_program
+from .._base.errors import HostError
 
 MARK = "/run/brine-virt-tls-reload"
 # The daemons that may serve TLS, by their sockets for it. https://libvirt.org/daemons.html

@@ -12,15 +12,15 @@ import os
 import typing as t
 from functools import partial
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text, root_hint, sync_folder
-from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
-from ansible_collections.brine.virt.plugins.module_utils._tls.check import find_issuer
-from ansible_collections.brine.virt.plugins.module_utils._tls.files import CERTIFICATE_MODE, write_file
-from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KeyPairFiles, TlsFiles, TrustFiles
-from ansible_collections.brine.virt.plugins.module_utils._tls.renewal import RenewalReport
-from ansible_collections.brine.virt.plugins.module_utils._tls.request import staged
+from .._base.errors import HostError, InputError
+from .._base.files import read_text, root_hint, sync_folder
+from .._tls import certificates as certs
+from .certificates import x509
+from .check import find_issuer
+from .files import CERTIFICATE_MODE, write_file
+from .paths import KeyPairFiles, TlsFiles, TrustFiles
+from .renewal import RenewalReport
+from .request import staged
 
 
 def remove_all(places: TlsFiles, known: t.Sequence[x509.Certificate], report: RenewalReport) -> list[str]:

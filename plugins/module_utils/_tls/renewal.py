@@ -14,21 +14,15 @@ import typing as t
 from dataclasses import dataclass, field
 from functools import partial
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls import install, reload
-from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
-from ansible_collections.brine.virt.plugins.module_utils._tls.check import (
-    KeyPairState,
-    TlsSpec,
-    check_key_pair,
-    check_trust,
-    find_issuer,
-)
-from ansible_collections.brine.virt.plugins.module_utils._tls.files import CERTIFICATE_MODE, guard, write_file
-from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KeyPairFiles, TlsFiles, TrustFiles
-from ansible_collections.brine.virt.plugins.module_utils._tls.request import make_request, staged
+from .._base.errors import ConflictError
+from .._base.files import read_text
+from .._tls import certificates as certs
+from .._tls import install, reload
+from .certificates import x509
+from .check import KeyPairState, TlsSpec, check_key_pair, check_trust, find_issuer
+from .files import CERTIFICATE_MODE, guard, write_file
+from .paths import KeyPairFiles, TlsFiles, TrustFiles
+from .request import make_request, staged
 
 
 @dataclass(frozen=True)

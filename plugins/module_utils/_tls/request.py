@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, serialization, x509
-from ansible_collections.brine.virt.plugins.module_utils._tls.files import KEY_MODE, is_guarded, write_file
-from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KeyPairFiles
+from .._tls import certificates as certs
+from .certificates import hashes, serialization, x509
+from .files import KEY_MODE, is_guarded, write_file
+from .paths import KeyPairFiles
 
 
 def staged(path: str) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, x509
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaStore, CertificateAuthority, write
+from ...module_utils._base.errors import InputError, NotFoundError
+from ...module_utils._tls import certificates as certs
+from ...module_utils._tls.certificates import hashes, x509
+from .store import CaStore, CertificateAuthority, write
 
 _SERIAL = re.compile(r"(0x)?[0-9A-Fa-f:]{8,59}")
 

@@ -9,21 +9,10 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import (
-    ExtendedKeyUsageOID,
-    UnsupportedAlgorithm,
-    hashes,
-    x509,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import (
-    CLOCK_SKEW,
-    CaStore,
-    CertificateAuthority,
-    key_usage,
-    write,
-)
+from ...module_utils._base.errors import InputError
+from ...module_utils._tls import certificates as certs
+from ...module_utils._tls.certificates import ExtendedKeyUsageOID, UnsupportedAlgorithm, hashes, x509
+from .store import CLOCK_SKEW, CaStore, CertificateAuthority, key_usage, write
 
 
 @dataclass(frozen=True)

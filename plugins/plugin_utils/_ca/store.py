@@ -18,15 +18,10 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import (
-    LockTimeout,
-    locked_file,
-    sync_folder,
-    write_whole,
-)
-from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import hashes, serialization, x509
+from ...module_utils._base.errors import InputError, VirtError
+from ...module_utils._base.files import LockTimeout, locked_file, sync_folder, write_whole
+from ...module_utils._tls import certificates as certs
+from ...module_utils._tls.certificates import hashes, serialization, x509
 
 # A host's clock may be behind the controller's.
 CLOCK_SKEW = datetime.timedelta(hours=1)

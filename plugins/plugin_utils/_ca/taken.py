@@ -12,11 +12,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
-from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaStore
+from ...module_utils._base.errors import ConflictError
+from ...module_utils._tls import certificates as certs
+from ...module_utils._tls.certificates import x509
+from ...module_utils._tls.names import as_name
+from .store import CaStore
 
 
 def require_free(

@@ -13,9 +13,9 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.certificates import x509
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaStore, CertificateAuthority
+from ...module_utils._tls import certificates as certs
+from ...module_utils._tls.certificates import x509
+from .store import CaStore, CertificateAuthority
 
 
 @dataclass(frozen=True)

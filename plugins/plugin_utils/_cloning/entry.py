@@ -13,15 +13,9 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    InputError,
-    Mistakes,
-    UnsupportedError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ADDRESS_VARIABLES
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_size_mib
+from ...module_utils._base.errors import ConflictError, InputError, Mistakes, UnsupportedError, one_of_these
+from ...module_utils._model.metadata.machine import ADDRESS_VARIABLES
+from ...module_utils._model.spec.fields.units import parse_size_mib
 
 Values = dict[str, t.Any]
 # The most that an image's name may have.

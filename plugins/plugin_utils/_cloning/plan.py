@@ -8,17 +8,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    InputError,
-    Mistakes,
-    NotFoundError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
-from ansible_collections.brine.virt.plugins.plugin_utils._cloning.entry import clone_entry
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import printable_line
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import Records, machines_of, split_answers
+from ...module_utils._base.errors import ConflictError, InputError, Mistakes, NotFoundError, one_of_these
+from ...module_utils._model.spec.names import machine_name
+from .._reports.table import printable_line
+from .._reports.text import Records, machines_of, split_answers
+from .entry import clone_entry
 
 _OFF = "shutoff"
 # A method of seeding.

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 
-from ansible_collections.brine.virt.plugins.plugin_utils._events.machines import Event
+from .machines import Event
 
 # What is longer ago does not count.
 WINDOW_SECONDS = 600.0

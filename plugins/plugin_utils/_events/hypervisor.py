@@ -12,29 +12,18 @@ import typing as t
 from collections.abc import Callable
 from datetime import datetime, timezone
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, as_virt_error
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    open_connection,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
-from ansible_collections.brine.virt.plugins.plugin_utils._events.buffer import EventBuffer
-from ansible_collections.brine.virt.plugins.plugin_utils._events.machines import (
-    PAUSED,
-    SHUTOFF,
-    Event,
-    KnownMachines,
-    SeenMachine,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._events.registration import machine_number, registered
-from ansible_collections.brine.virt.plugins.plugin_utils._events.request import EventRequest
-from ansible_collections.brine.virt.plugins.plugin_utils._events.threshold import set_thresholds
-from ansible_collections.brine.virt.plugins.plugin_utils._events.words import PAUSED_REASON, SHUTOFF_REASON, word
+from ...module_utils._base.errors import VirtError, as_virt_error
+from ...module_utils._base.xml import read_description
+from ...module_utils._host.connection import VirConnect, libvirt, open_connection, translate_errors
+from ...module_utils._host.machines.record import state_name
+from ...module_utils._model.metadata.machine import read_notes
+from ...module_utils._model.metadata.migration import is_flush_name
+from .buffer import EventBuffer
+from .machines import PAUSED, SHUTOFF, Event, KnownMachines, SeenMachine
+from .registration import machine_number, registered
+from .request import EventRequest
+from .threshold import set_thresholds
+from .words import PAUSED_REASON, SHUTOFF_REASON, word
 
 # Gets each event; returns when there is room for the next.
 Deliver = Callable[[Event], None]

@@ -15,15 +15,10 @@ import typing as t
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
-from ansible_collections.brine.virt.plugins.plugin_utils._events.machines import Event
-from ansible_collections.brine.virt.plugins.plugin_utils._events.words import (
+from ...module_utils._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ...module_utils._model.metadata.migration import is_flush_name
+from .machines import Event
+from .words import (
     AGENT_REASON,
     AGENT_STATE,
     IO_ACTION,

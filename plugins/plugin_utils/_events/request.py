@@ -10,10 +10,10 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, inside
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
+from ...module_utils._base.errors import InputError, Mistakes, inside
+from ...module_utils._host.connection import make_uri
+from ...module_utils._model.spec.fields import validators
+from ...module_utils._model.spec.fields.given import GivenOptions
 
 # What happens, as the key `type` of an event has it.
 TYPES = (

@@ -12,12 +12,12 @@ import threading
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import require_libvirt
-from ansible_collections.brine.virt.plugins.plugin_utils._events.crashes import CrashCounter
-from ansible_collections.brine.virt.plugins.plugin_utils._events.harmless import without_templates
-from ansible_collections.brine.virt.plugins.plugin_utils._events.hypervisor import HypervisorEvents
-from ansible_collections.brine.virt.plugins.plugin_utils._events.machines import Event
-from ansible_collections.brine.virt.plugins.plugin_utils._events.request import read_request
+from ...module_utils._host.connection import require_libvirt
+from .crashes import CrashCounter
+from .harmless import without_templates
+from .hypervisor import HypervisorEvents
+from .machines import Event
+from .request import read_request
 
 # How often a thread that waits for room in the queue looks whether it is still wanted.
 _LOOK_SECONDS = 1.0

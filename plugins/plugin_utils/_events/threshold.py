@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt
+from ...module_utils._base.errors import VirtError
+from ...module_utils._base.xml import attribute, read_description
+from ...module_utils._host.connection import VirConnect, libvirt
 
 
 def set_thresholds(conn: VirConnect, uuid: str, percent: int) -> None:

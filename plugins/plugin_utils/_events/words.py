@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ...module_utils._host.connection import libvirt
 
 UNKNOWN = "unknown"
 # Of virDomainEventType, which has no prefix of its own.

@@ -18,14 +18,10 @@ from ansible.plugins.loader import connection_loader
 from ansible.utils.vars import combine_vars, load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import ssh_args_with_ours_first
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import (
-    HypervisorEntry,
-    InventoryHypervisor,
-    SshSettings,
-)
+from ...module_utils._base.errors import VirtError
+from ...module_utils._host.connection import make_uri
+from .host_vars import ssh_args_with_ours_first
+from .hypervisors import HypervisorEntry, InventoryHypervisor, SshSettings
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible.inventory.data import InventoryData

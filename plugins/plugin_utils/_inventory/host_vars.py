@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import reserved_meaning
+from ...module_utils._model.reserved_names import reserved_meaning
 
 DEFAULT_KNOWN_HOSTS = "~/.ssh/known_hosts.d/brine-virt"
 MACHINES_GROUP = "virt_machines"

@@ -18,15 +18,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode, urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, UnreachableError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    map_in_threads,
-    open_connection,
-    run_in_time,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import FACTS, needed_of
+from ...module_utils._base.errors import InputError, UnreachableError, VirtError
+from ...module_utils._host.connection import map_in_threads, open_connection, run_in_time
+from ...module_utils._host.machines.listing import observe_machines
+from ...module_utils._model.spec.fields import validators
+from .host_vars import FACTS, needed_of
 
 TRANSPORTS = ("ssh", "tls", "local")
 # What libvirt's remote command prints on a host where it finds no libvirt: it calls virt-ssh-helper, or else nc

@@ -19,8 +19,8 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.files import locked_file, write_whole
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import host_key_alias
+from ...module_utils._base.files import locked_file, write_whole
+from .host_vars import host_key_alias
 
 _MARK = "brine.virt:"
 # Whoever holds the lock writes one small file.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import reserved_meaning
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import MACHINES_GROUP, counting_address
+from ...module_utils._model.reserved_names import reserved_meaning
+from .host_vars import MACHINES_GROUP, counting_address
 
 # Hosts of these groups that have no machine's UUID are the user's, or an earlier task's, own mention of a machine.
 _MENTIONED = (MACHINES_GROUP, "virt_provisioned")

@@ -14,13 +14,8 @@ import typing as t
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import (
-    MACHINES_GROUP,
-    ListedMachine,
-    NamedHost,
-    name_hosts,
-)
+from ...module_utils._base.errors import InputError
+from .host_vars import MACHINES_GROUP, ListedMachine, NamedHost, name_hosts
 
 if t.TYPE_CHECKING:  # pragma: no cover
     from ansible.inventory.data import InventoryData

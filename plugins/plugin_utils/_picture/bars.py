@@ -13,15 +13,8 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.words import (
-    counted,
-    decimal,
-    number_of,
-    size,
-    size_of,
-    visible,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import HostOptions
+from .._placement.options import HostOptions
+from .words import counted, decimal, number_of, size, size_of, visible
 
 Record = Mapping[str, t.Any]
 # Of two directories with as much capacity, free space that differs by less than this is that of one file system, asked

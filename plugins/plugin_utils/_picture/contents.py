@@ -9,8 +9,13 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.bars import (
+from ...module_utils._base.errors import InputError
+from .._placement.capacity import SHARED_POOLS
+from .._placement.hosts import read_hosts, was_asked
+from .._placement.options import HostOptions, PlacementOptions
+from .._placement.shared_storage import SharedStorage
+from .._reports.remarks import remarks_on
+from .bars import (
     NOTHING,
     Bar,
     Space,
@@ -25,19 +30,9 @@ from ansible_collections.brine.virt.plugins.plugin_utils._picture.bars import (
     vcpu_amounts,
     vcpu_bar,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.facts import (
-    certificates_of,
-    is_emulating,
-    release_of,
-    uptime_of,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.machine import Note, ShownMachine, machine_of
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.words import counted, natural, visible
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import SHARED_POOLS
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import read_hosts, was_asked
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import HostOptions, PlacementOptions
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.shared_storage import SharedStorage
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.remarks import remarks_on
+from .facts import certificates_of, is_emulating, release_of, uptime_of
+from .machine import Note, ShownMachine, machine_of
+from .words import counted, natural, visible
 
 Record = Mapping[str, t.Any]
 # With more machines than this, those of each hypervisor are folded away at first.

@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.words import counted, duration
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.hypervisors import CERTIFICATE_WARNING_DAYS
+from .._reports.hypervisors import CERTIFICATE_WARNING_DAYS
+from .words import counted, duration
 
 Record = Mapping[str, t.Any]
 

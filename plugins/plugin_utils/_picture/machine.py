@@ -9,9 +9,9 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.facts import jobs_of, snapshots_of, uptime_of
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.words import counted, size, visible
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.remarks import unfinished
+from .._reports.remarks import unfinished
+from .facts import jobs_of, snapshots_of, uptime_of
+from .words import counted, size, visible
 
 Record = Mapping[str, t.Any]
 UNFINISHED = "unfinished"

@@ -17,9 +17,9 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.contents import Picture
-from ansible_collections.brine.virt.plugins.plugin_utils._picture.words import visible
+from ...module_utils._base.errors import InputError
+from .contents import Picture
+from .words import visible
 
 _FOLDER = Path(__file__).parent
 

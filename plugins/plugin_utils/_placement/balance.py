@@ -14,11 +14,11 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import notes_on
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import Fleet, PlacedMachine
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import as_plan, move_of, needed, stay_of
+from ...module_utils._base.errors import InputError
+from .capacity import HostCapacity
+from .choice import notes_on
+from .fleet import Fleet, PlacedMachine
+from .moves import as_plan, move_of, needed, stay_of
 
 # How many plans are tried before the search gives way to one good move after the other: some seconds.
 SEARCH_LIMIT = 100_000

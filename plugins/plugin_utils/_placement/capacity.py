@@ -8,9 +8,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import DiskNeed, Need, Origin
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import HostOptions, PlacementOptions
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.shared_storage import SharedStorage
+from .need import DiskNeed, Need, Origin
+from .options import HostOptions, PlacementOptions
+from .shared_storage import SharedStorage
 
 # The parts of a hypervisor's facts that a decision cannot do without.
 NEEDED_FACTS = ("memory", "vcpus", "pools")

@@ -9,9 +9,9 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+from .capacity import HostCapacity
+from .need import Need
+from .options import PlacementOptions
 
 # Two hypervisors whose loads differ by no more than so many percentage points are as good as each other. Half of what
 # balance leaves as it is by default.

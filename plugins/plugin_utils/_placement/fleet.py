@@ -9,16 +9,11 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, one_of_these
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import (
-    is_one_hypervisor,
-    read_hosts,
-    require_listed_once,
-    was_asked,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need, need_of_record, ties_of
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+from ...module_utils._base.errors import InputError, one_of_these
+from .capacity import HostCapacity
+from .hosts import is_one_hypervisor, read_hosts, require_listed_once, was_asked
+from .need import Need, need_of_record, ties_of
+from .options import PlacementOptions
 
 Record = Mapping[str, t.Any]
 

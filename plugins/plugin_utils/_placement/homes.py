@@ -8,17 +8,13 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import NEW_MACHINE
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import (
-    LISTED_TWICE,
-    is_one_hypervisor,
-    was_asked,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+from ...module_utils._base.errors import ConflictError, InputError
+from ...module_utils._model.spec.existing import Existing, FindExisting
+from ...module_utils._model.spec.machine import Machine
+from ...module_utils._model.spec.reading.machines import NEW_MACHINE
+from .capacity import HostCapacity
+from .hosts import LISTED_TWICE, is_one_hypervisor, was_asked
+from .options import PlacementOptions
 
 # Of a machine's record.
 OFF_STATES = ("shutoff", "crashed")

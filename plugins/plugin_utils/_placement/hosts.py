@@ -8,10 +8,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import NEEDED_FACTS, HostCapacity
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, host_options
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.shared_storage import SharedStorage
+from ...module_utils._base.errors import ConflictError, InputError
+from .capacity import NEEDED_FACTS, HostCapacity
+from .options import PlacementOptions, host_options
+from .shared_storage import SharedStorage
 
 LISTED_TWICE = "look like one hypervisor that the inventory has twice: take out one of these names"
 # How the reason begins of one that the user has left out of the run.

@@ -9,7 +9,7 @@ import re
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
+from .capacity import HostCapacity
 
 # The kind that new machines are of where the hypervisor has it, with the version as QEMU and Red Hat write it.
 _Q35 = re.compile(r"pc-q35-(?:rhel)?(\d+(?:\.\d+)*)")

@@ -9,15 +9,15 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, inside, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import any_mapping, read_mapping
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
-from ansible_collections.brine.virt.plugins.plugin_utils._one_home import one_home
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import HostChoice, choose
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import Fleet, PlacedMachine
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import LISTED_TWICE, reasons_against
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need, in_other_pools
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+from ...module_utils._base.errors import InputError, Mistakes, inside, one_of_these
+from ...module_utils._model.spec.fields.validators import any_mapping, read_mapping
+from ...module_utils._model.spec.names import pool_name
+from .._one_home import one_home
+from .choice import HostChoice, choose
+from .fleet import Fleet, PlacedMachine
+from .hosts import LISTED_TWICE, reasons_against
+from .need import Need, in_other_pools
+from .options import PlacementOptions
 
 
 def plan_moves(

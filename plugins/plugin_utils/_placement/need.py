@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ...module_utils._model.spec.machine import Machine
 
 _MIB = 1024 * 1024
 

@@ -9,8 +9,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.labels import read_labels
+from ...module_utils._base.errors import InputError
+from ...module_utils._model.metadata.labels import read_labels
 
 POLICIES = ("spread", "pack")
 UNSEEN = ("refuse", "place")

@@ -13,38 +13,17 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    InputError,
-    VirtError,
-    combined_error,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import STOPPED
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.choice import choose, notes_on
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import (
-    check_home,
-    check_name,
-    check_whole,
-    homes_of,
-    left_behind,
-    started_twice,
-    unseen,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import (
-    read_hosts,
-    reasons_against,
-    require_listed_once,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.machine_type import (
-    BoundMachines,
-    common_machine_type,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.need import Need, images_of, need_of_spec
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.removals import find_removals
+from ...module_utils._base.errors import ConflictError, InputError, VirtError, combined_error, one_of_these
+from ...module_utils._model.spec.machine import Machine
+from ...module_utils._model.spec.machine_state import STOPPED
+from .capacity import HostCapacity
+from .choice import choose, notes_on
+from .homes import check_home, check_name, check_whole, homes_of, left_behind, started_twice, unseen
+from .hosts import read_hosts, reasons_against, require_listed_once
+from .machine_type import BoundMachines, common_machine_type
+from .need import Need, images_of, need_of_spec
+from .options import PlacementOptions
+from .removals import find_removals
 
 
 def place(

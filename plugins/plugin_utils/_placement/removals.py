@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.plugin_utils._one_home import one_home
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.capacity import HostCapacity
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import homes_of, no_answer, not_removed
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+from ...module_utils._base.errors import ConflictError, InputError, VirtError
+from ...module_utils._model.spec.machine import Machine
+from .._one_home import one_home
+from .capacity import HostCapacity
+from .homes import homes_of, no_answer, not_removed
+from .options import PlacementOptions
 
 
 @dataclass

@@ -8,9 +8,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.machine_answers import find_answers, find_home
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import printable_line
+from ...module_utils._base.errors import InputError, Mistakes
+from .machine_answers import find_answers, find_home
+from .table import printable_line
 
 
 def choose_adoptions(results: t.Any, names: Sequence[str], on: str | None = None) -> dict[str, t.Any]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, table_lines
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import POWER_CYCLE
+from ...module_utils._base.errors import InputError
+from .table import Column, table_lines
+from .text import POWER_CYCLE
 
 _COLUMNS = (
     Column("MACHINE"),

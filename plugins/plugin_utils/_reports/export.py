@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, one_of_these
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import printable_line
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import split_answers
+from ...module_utils._base.errors import InputError, Mistakes, one_of_these
+from .table import printable_line
+from .text import split_answers
 
 _MARK = "# Written by brine.virt.export; as long as nobody changes this file, the next export replaces it. sha256: "
 _TEMPLATE = re.compile(r"\{[{%#]|#jinja2:")

@@ -9,14 +9,14 @@ import re
 import typing as t
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import is_whole, listed_twice, read_hosts
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.machines import NOBODY_ANSWERED, UNKNOWN
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, printable_line, table_lines
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import split_answers
+from ...module_utils._base.errors import InputError
+from ...module_utils._base.xml import MIB
+from ...module_utils._model.spec.fields.units import format_size
+from .._placement.hosts import is_whole, listed_twice, read_hosts
+from .._placement.options import PlacementOptions
+from .machines import NOBODY_ANSWERED, UNKNOWN
+from .table import Column, printable_line, table_lines
+from .text import split_answers
 
 # A certificate that is kept up to date does not come as near to its end as this.
 CERTIFICATE_WARNING_DAYS = 29

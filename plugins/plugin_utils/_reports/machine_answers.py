@@ -8,9 +8,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._one_home import one_home
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import split_answers
+from ...module_utils._base.errors import InputError
+from .._one_home import one_home
+from .text import split_answers
 
 Found = Mapping[str, Mapping[str, t.Any]]
 

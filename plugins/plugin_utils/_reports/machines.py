@@ -8,12 +8,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.remarks import remarks_on
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, printable_line, table_lines
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import Records, machines_of
+from ...module_utils._base.errors import InputError, one_of_these
+from ...module_utils._base.xml import MIB
+from ...module_utils._model.spec.fields.units import format_size
+from .remarks import remarks_on
+from .table import Column, printable_line, table_lines
+from .text import Records, machines_of
 
 NOBODY_ANSWERED = "No hypervisor answered."
 UNKNOWN = "?"

@@ -9,19 +9,10 @@ import difflib
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.refusal import (
-    ACTIVE,
-    FOREIGN,
-    SAVED,
-    UNABLE,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.machine_answers import (
-    Found,
-    find_answers,
-    find_home,
-)
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import printable_line
+from ...module_utils._base.errors import InputError, Mistakes, one_of_these
+from ...module_utils._operations.purge.refusal import ACTIVE, FOREIGN, SAVED, UNABLE
+from .machine_answers import Found, find_answers, find_home
+from .table import printable_line
 
 MODULE, PURGE, PROVISION = "module", "purge", "provision"
 # What to do about each obstacle, for who cannot set an option of virt_purge.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import LISTED_TWICE
+from .._placement.hosts import LISTED_TWICE
 
 _BUILT_WHILE = frozenset({"shutoff", "nostate"})
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, printable_line, table_lines
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import machines_of
+from ...module_utils._base.errors import InputError
+from ...module_utils._model.spec.fields.units import format_size
+from .table import Column, printable_line, table_lines
+from .text import machines_of
 
 Machine = Mapping[str, t.Any]
 _COLUMNS = (Column("MACHINE"), Column("ON"), Column("STATE"), Column("SECONDS", right=True), Column("DONE"))

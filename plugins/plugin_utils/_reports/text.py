@@ -10,12 +10,12 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.hosts import was_asked
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.console import console_lines
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.remarks import unfinished
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import Column, printable_line, table_lines
+from ...module_utils._base.errors import InputError
+from ...module_utils._model.spec.fields.units import format_size
+from .._placement.hosts import was_asked
+from .console import console_lines
+from .remarks import unfinished
+from .table import Column, printable_line, table_lines
 
 KIB_PER_MIB = 1024
 # When a running machine gets what only its definition has.

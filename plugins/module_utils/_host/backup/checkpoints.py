@@ -9,14 +9,10 @@ import contextlib
 import typing as t
 from collections.abc import Iterable
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.bitmaps import bitmaps_in, remove_bitmap
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import is_own_checkpoint
+from ..._base.xml import read_description
+from ..._model.backup.manifest import is_own_checkpoint
+from ..connection import libvirt, suppress_codes, translate_errors
+from ..images.bitmaps import bitmaps_in, remove_bitmap
 
 
 def sizes_since(domain: t.Any, name: str) -> dict[str, int | None] | None:

@@ -18,33 +18,11 @@ import typing as t
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    InputError,
-    NotFoundError,
-    VirtError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.files import (
-    LockTimeout,
-    allocated_bytes,
-    locked_file,
-    root_hint,
-    sync_folder,
-    write_whole,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.trust import require_own, require_trusted
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
-    MANIFEST,
-    MOST_BYTES,
-    Manifest,
-    ManifestError,
-    is_backup_id,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest_text import (
-    manifest_to_text,
-    read_manifest,
-)
+from ..._base.errors import ConflictError, HostError, InputError, NotFoundError, VirtError
+from ..._base.files import LockTimeout, allocated_bytes, locked_file, root_hint, sync_folder, write_whole
+from ..._model.backup.manifest import MANIFEST, MOST_BYTES, Manifest, ManifestError, is_backup_id
+from ..._model.backup.manifest_text import manifest_to_text, read_manifest
+from .trust import require_own, require_trusted
 
 MARKER = ".brine-backup-unfinished"
 _PARTIAL = ".unfinished-"

@@ -9,13 +9,13 @@ import os
 import threading
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, stopped
-from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, RAW, run_qemu_img
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import OnBytes, backing_name
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import QemuName
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, read_header
+from ..._base.errors import HostError, stopped
+from ..._base.files import allocated_bytes
+from ..._base.qemu_img import QCOW2, RAW, run_qemu_img
+from ..._model.image.qcow2 import BrokenQcow2Error, read_header
+from ..storage.ceph import QemuName
+from ..storage.full_disk import disk_full
+from .verify import OnBytes, backing_name
 
 _SECONDS = 7 * 24 * 3600.0
 _HEADER_SECONDS = 600.0

@@ -13,14 +13,9 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, stopped
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
+from ..._base.errors import ConflictError, HostError, stopped
+from ..._base.xml import read_description
+from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
 
 _LOOK_SECONDS = 0.25
 # Of the event that a job has ended; it comes just before the job is gone.

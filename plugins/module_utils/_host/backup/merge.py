@@ -19,32 +19,16 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, VirtError, stopped
-from ansible_collections.brine.virt.plugins.module_utils._base.files import (
-    allocated_bytes,
-    root_hint,
-    sync_folder,
-    write_whole,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2
-from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory, images
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import (
-    OnBytes,
-    check_image,
-    digest_file,
-    nothing,
-    problem_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import copy_file
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
-    MANIFEST,
-    DiskEntry,
-    Manifest,
-    MergedForm,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest_text import manifest_to_text
+from ..._base.errors import HostError, InputError, VirtError, stopped
+from ..._base.files import allocated_bytes, root_hint, sync_folder, write_whole
+from ..._base.qemu_img import QCOW2
+from ..._model.backup.manifest import MANIFEST, DiskEntry, Manifest, MergedForm
+from ..._model.backup.manifest_text import manifest_to_text
+from ..backup import directory, images
+from ..images.files import copy_file
+from ..storage.full_disk import free_in
+from .directory import Backups
+from .verify import OnBytes, check_image, digest_file, nothing, problem_of
 
 # With no more than this free, what went wrong is that the disk is full: QEMU does not always say so.
 _LITTLE_BYTES = 4 * 1024 * 1024

@@ -9,10 +9,10 @@ is a volume of type ``dir``, and no disk to anything here; what is in it, libvir
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import require_destination
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ..._base.errors import UnsupportedError
+from ..connection import VirConnect
+from ..storage.pools import Pools
+from .directory import require_destination
 
 _DIRECTORIES = ("dir", "fs", "netfs")
 

@@ -10,18 +10,10 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    HostError,
-    UnsupportedError,
-    VirtError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    agent_limit,
-    libvirt,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
+from ..._base.errors import HostError, UnsupportedError, VirtError
+from ..._base.xml import read_description
+from ..._model.attachments import agent_is_connected
+from ..connection import agent_limit, libvirt, translate_errors
 
 AUTO, YES, NO = "auto", "true", "false"
 # How long a guest is asked again to thaw: one with much to write freezes long after its answer was given up.

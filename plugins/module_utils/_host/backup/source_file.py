@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import stat
 
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import MARK, SourceFile
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import HEAD_BYTES, read_qcow2_mark
+from ..._model.backup.manifest import MARK, SourceFile
+from ..._model.image.qcow2_mark import HEAD_BYTES, read_qcow2_mark
 
 
 def source_file(path: str) -> SourceFile | None:

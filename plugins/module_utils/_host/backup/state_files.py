@@ -15,11 +15,11 @@ import os
 import shutil
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import sync_folder
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import open_inside
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import is_file_name
+from ..._base.errors import ConflictError, HostError
+from ..._base.files import sync_folder
+from ..._base.xml import etree
+from ..._model.backup.manifest import is_file_name
+from .directory import open_inside
 
 _SWTPM = "/var/lib/libvirt/swtpm"
 # Where libvirt puts them for a machine whose definition names no place (qemuDomainNVRAMPathFormat in

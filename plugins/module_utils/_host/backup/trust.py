@@ -15,8 +15,8 @@ import os
 import pwd
 import stat
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.posix_acl import Acl, read_acl
+from ..._base.errors import HostError, InputError
+from ..._base.posix_acl import Acl, read_acl
 
 # As many as Linux follows (path_resolution(7)).
 _MOST_LINKS = 40

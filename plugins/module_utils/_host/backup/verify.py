@@ -11,15 +11,11 @@ import threading
 import typing as t
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError, stopped
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, open_inside
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DiskEntry, FileEntry, Manifest
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import (
-    BrokenQcow2Error,
-    read_header,
-    referenced_names,
-)
+from ..._base.errors import HostError, VirtError, stopped
+from ..._base.qemu_img import QCOW2, run_qemu_img
+from ..._model.backup.manifest import DiskEntry, FileEntry, Manifest
+from ..._model.image.qcow2 import BrokenQcow2Error, read_header, referenced_names
+from .directory import Backups, open_inside
 
 _CHUNK_BYTES = 1024 * 1024
 _CHECK_SECONDS = 24 * 3600.0

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, inside, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ..._base.errors import UnsupportedError, inside, one_of_these
+from ..._base.xml import etree
+from ..._model.spec.fields.table import Values
+from ..._model.spec.machine import Machine
 
 # What an option needs, as <enum> of the domain capabilities; and the package that usually is what is missing.
 _ENUMS: tuple[tuple[str, str, str, str, str | None], ...] = (

@@ -8,20 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    InputError,
-    UnsupportedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    translate_error,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.guest_cpu import GuestCpu, guest_cpu_from_xml
+from ..._base.errors import ConflictError, HostError, InputError, UnsupportedError
+from ..._base.xml import parse_xml, read_description
+from ..._model.xml.guest_cpu import GuestCpu, guest_cpu_from_xml
+from ..connection import VirConnect, libvirt, translate_error, translate_errors
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
+from ..._base.errors import UnsupportedError
+from ..._base.xml import read_description
+from ..connection import VirConnect, translate_errors
 
 
 class GuestCapabilities:

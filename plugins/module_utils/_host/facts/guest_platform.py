@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, inside, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.capabilities import check_capabilities, check_cpu
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import GuestPlatform
+from ..._base.errors import UnsupportedError, inside, one_of_these
+from ..._base.xml import etree, read_description
+from ..._model.spec.fields.table import Values
+from ..._model.spec.machine import Machine
+from ..._model.xml.domain import GuestPlatform
+from ..connection import VirConnect, libvirt, translate_errors
+from .capabilities import check_capabilities, check_cpu
+from .guest_capabilities import GuestCapabilities
 
 # Where virtlogd may write on every distribution, whatever AppArmor and SELinux say.
 _QEMU_LOG_DIR = "/var/log/libvirt/qemu"

@@ -8,28 +8,17 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Collection
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    is_local,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.cpu_baseline import observe_guest_cpu, version_text
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import (
-    observe_bridges,
-    observe_networks,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.pools import observe_pools
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.system import (
-    observe_bridge_details,
-    read_release,
-    read_uptime_seconds,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import ACTIVE_STATES
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
+from ..._base.errors import VirtError
+from ..._base.xml import MIB, etree, read_description
+from ..._model.image.name import parse_image_volume
+from ..connection import VirConnect, is_local, translate_errors
+from ..machines.listing import observe_machines
+from ..machines.record import ACTIVE_STATES
+from .cpu_baseline import observe_guest_cpu, version_text
+from .maintenance import read_maintenance
+from .networks import observe_bridges, observe_networks
+from .pools import observe_pools
+from .system import observe_bridge_details, read_release, read_uptime_seconds
 
 DEFAULT_IMAGE_POOL = "images"
 # What is asked of a hypervisor beside what it is; each is calls of its own.

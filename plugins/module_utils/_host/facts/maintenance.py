@@ -14,13 +14,8 @@ import os
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import (
-    read_text,
-    root_hint,
-    sync_folder,
-    write_whole,
-)
+from ..._base.errors import HostError
+from ..._base.files import read_text, root_hint, sync_folder, write_whole
 
 PATH = "/var/lib/brine-virt/maintenance.json"
 

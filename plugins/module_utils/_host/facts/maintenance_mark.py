@@ -13,14 +13,9 @@ from __future__ import annotations
 import contextlib
 import json
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
+from ..._base.xml import etree, read_description
+from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
+from .maintenance import Maintenance
 
 # Chosen once for this purpose; it never changes, or hypervisors of different versions would not see each other's.
 SECRET_UUID = "b51e0d7a-6d61-4e74-8e1c-6d61696e7400"

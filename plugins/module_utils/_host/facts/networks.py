@@ -9,21 +9,10 @@ import contextlib
 import os
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    NotFoundError,
-    UnsupportedError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    is_local,
-    libvirt,
-    translate_errors,
-)
+from ..._base.errors import ConflictError, HostError, NotFoundError, UnsupportedError, one_of_these
+from ..._base.files import read_text
+from ..._base.xml import attribute, etree, read_description
+from ..connection import VirConnect, is_local, libvirt, translate_errors
 
 _LINKS = "/sys/class/net"
 # 11.0.0, as libvirt counts its versions.

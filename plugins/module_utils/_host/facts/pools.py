@@ -10,14 +10,10 @@ import posixpath
 import re
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.files import MOUNTS, Mount, mount_of, read_mounts
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, attribute, etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import is_started
+from ..._base.files import MOUNTS, Mount, mount_of, read_mounts
+from ..._base.xml import MIB, attribute, etree, read_description
+from ..connection import VirConnect, libvirt, translate_errors
+from ..storage.pool_refresh import is_started
 
 # Pools whose space is that of a mounted file system.
 _FILE_SYSTEM_POOLS = frozenset({"dir", "fs", "netfs"})

@@ -10,8 +10,8 @@ import os
 import shlex
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ..._base.commands import run_program
+from ..._base.errors import HostError
 
 # os-release(5): the first of them that is there counts.
 _RELEASE_FILES = ("etc/os-release", "usr/lib/os-release")

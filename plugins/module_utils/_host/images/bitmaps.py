@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
+from ..._base.qemu_img import QCOW2, run_qemu_img
 
 _SECONDS = 600.0
 

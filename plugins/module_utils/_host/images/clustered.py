@@ -16,19 +16,15 @@ import time
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import RAW, run_qemu_img
-from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import (
-    Cluster,
-    open_cluster,
-    qemu_name,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_in_cluster
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError, grow_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, parse_image_volume
+from ..._base.errors import ConflictError, HostError, VirtError
+from ..._base.qemu_img import RAW, run_qemu_img
+from ..._model.image.name import ImageName, parse_image_volume
+from ..storage.ceph import Cluster, open_cluster, qemu_name
+from ..storage.pool_refresh import refresh_pool
+from ..storage.pools import Pool
+from ..storage.proof import mark_in_cluster
+from ..storage.volumes import VolumeExistsError, grow_volume
+from .listing import StoredImage
 
 SNAPSHOT = "brine"
 PART = ".part"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import typing as t
 import zlib
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import pipe_through
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import CHUNK_BYTES
+from ..._base.commands import pipe_through
+from ..._base.errors import HostError, InputError, UnsupportedError
+from .files import Deadline
+from .stream import CHUNK_BYTES
 
 # A Python of one's own making may have been built without these two.
 try:

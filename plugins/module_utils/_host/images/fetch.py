@@ -17,18 +17,14 @@ from dataclasses import dataclass
 from ansible.module_utils.urls import ConnectionError as AnsibleConnectionError
 from ansible.module_utils.urls import open_url
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import CHUNK_BYTES
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import (
-    Checksum,
-    ChecksumFile,
-    read_checksum,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum_file import find_checksum
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.module_utils._model.url import shown_url, url_secrets
-from ansible_collections.brine.virt.plugins.module_utils._model.withheld import masked, masks_of
+from ..._base.errors import HostError, InputError
+from ..._model.image.checksum import Checksum, ChecksumFile, read_checksum
+from ..._model.image.checksum_file import find_checksum
+from ..._model.spec.fields.units import format_size
+from ..._model.url import shown_url, url_secrets
+from ..._model.withheld import masked, masks_of
+from .files import Deadline
+from .stream import CHUNK_BYTES
 
 # A server that sends nothing for so long is taken for gone.
 _SILENCE_SECONDS = 60

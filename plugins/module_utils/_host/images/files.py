@@ -14,19 +14,12 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, lock_descriptor, sync_folder
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import (
-    HashedContent,
-    ProgressCallback,
-    copy_stream,
-    file_chunks,
-    no_progress,
-    with_progress,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import STORED_MODE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+from ..._base.errors import HostError
+from ..._base.files import LockTimeout, lock_descriptor, sync_folder
+from ..._model.image.name import STORED_MODE
+from ..._model.spec.fields.units import format_size
+from ..storage.full_disk import disk_full
+from .stream import HashedContent, ProgressCallback, copy_stream, file_chunks, no_progress, with_progress
 
 PART_PREFIX = ".brine-part-"
 # Only where a directory cannot be locked; see locked_directory.

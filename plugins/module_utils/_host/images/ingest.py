@@ -8,13 +8,17 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
-from ansible_collections.brine.virt.plugins.module_utils._host.images.decompress import BrokenStreamError, decompressed
-from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import download
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, FreeSpaceGuard
-from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import read_header, require_whole_file
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import (
+from ..._base.errors import InputError
+from ..._model.image.checksum import Checksum, verify_digests
+from ..._model.image.header import HEADER_BYTES, check_image_header, compression, virtual_size
+from ..._model.image.provenance import Provenance
+from ..._model.url import shown_url
+from ..images import files as image_files
+from .decompress import BrokenStreamError, decompressed
+from .fetch import download
+from .files import Deadline, FreeSpaceGuard
+from .inspection import read_header, require_whole_file
+from .stream import (
     HashedChunks,
     HashedContent,
     ProgressCallback,
@@ -23,15 +27,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.stream imp
     with_progress,
     write_sparse,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, verify_digests
-from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
-    HEADER_BYTES,
-    check_image_header,
-    compression,
-    virtual_size,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import Provenance
-from ansible_collections.brine.virt.plugins.module_utils._model.url import shown_url
 
 
 @dataclass(frozen=True)

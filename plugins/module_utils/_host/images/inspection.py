@@ -10,14 +10,10 @@ import os
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import disk_errors
-from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
-    HEADER_BYTES,
-    check_image_header,
-    require_whole,
-)
+from ..._base.errors import InputError
+from ..._base.qemu_img import QCOW2, run_qemu_img
+from ..._model.image.header import HEADER_BYTES, check_image_header, require_whole
+from .files import disk_errors
 
 _INSPECTION_SECONDS = 120
 # Of the tables of a whole image; of a large one these are some hundred MiB.

@@ -9,22 +9,13 @@ import contextlib
 import os
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    NotFoundError,
-    UnsupportedError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import (
-    ImageName,
-    newest_first,
-    parse_image_volume,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, one_of_these
+from ..._model.image.name import ImageName, newest_first, parse_image_volume
+from ..._model.xml.disk_source import FILE
+from ..connection import VirConnect
+from ..storage.pools import Pool, Pools
+from ..storage.volume_facts import find_volume
+from ..storage.volumes import volume_names
 
 _NOTHING = bytes(4)
 

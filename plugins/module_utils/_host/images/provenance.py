@@ -12,11 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import (
-    Provenance,
-    provenance_to_text,
-    read_provenance,
-)
+from ..._model.image.provenance import Provenance, provenance_to_text, read_provenance
 
 _ATTRIBUTE = "user.brine.provenance"
 

@@ -10,31 +10,21 @@ import os
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
-from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import (
-    clear_parts,
-    clones_of,
-    delete_image,
-    not_brought,
-    stored_seconds,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import (
-    store_pool,
-    stored_at,
-    stored_names,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, unseen_users
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import delete_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, newest_first
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
+from ..._base.errors import ConflictError
+from ..._model.image.name import ImageName, newest_first
+from ..._model.metadata.machine import VolumeNote
+from ..connection import VirConnect
+from ..images import files as image_files
+from ..locks import LOCK_DIR, hypervisor_lock
+from ..storage.pool_refresh import refresh_pool
+from ..storage.pools import Pool, Pools
+from ..storage.proof import by_hand
+from ..storage.shared_pools import seen_elsewhere
+from ..storage.usage import Usage, unseen_users
+from ..storage.volumes import delete_volume
+from .clustered import clear_parts, clones_of, delete_image, not_brought, stored_seconds
+from .files import Deadline
+from .listing import store_pool, stored_at, stored_names
 
 OTHER_HYPERVISOR = "another hypervisor"
 ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and list the images they use in used_elsewhere"

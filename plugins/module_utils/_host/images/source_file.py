@@ -9,22 +9,14 @@ import os
 import typing as t
 from dataclasses import asdict, dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import disk_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import (
-    read_header,
-    require_file,
-    require_whole_file,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, verify_digests
-from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
-    check_image_header,
-    compression,
-    virtual_size,
-)
+from ..._base.errors import ConflictError, HostError, InputError
+from ..._model.disk_format import QCOW2, RAW
+from ..._model.image.checksum import Checksum, verify_digests
+from ..._model.image.header import check_image_header, compression, virtual_size
+from ..images import files as image_files
+from .files import disk_errors
+from .inspection import read_header, require_file, require_whole_file
+from .stream import ProgressCallback, no_progress
 
 # What an action plugin sends beside the options of a module: of each file of the controller that it has looked at, by
 # its place in the task, what is in it and, once it has been sent, where it is.

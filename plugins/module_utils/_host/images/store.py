@@ -10,40 +10,23 @@ import typing as t
 import urllib.parse
 from dataclasses import asdict, dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_setting
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
-from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import (
-    ImagePreview,
-    ImageSource,
-    checksums,
-    ingest,
-    take_written,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import inspect_file
-from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import (
-    StoredImage,
-    load_image,
-    store_pool,
-    stored_names,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance import keep_provenance, load_provenance
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import (
-    PRIVATE_MODE,
-    STORED_MODE,
-    ImageName,
-    image_name,
-    parse_image_volume,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import Provenance
+from ..._base.errors import HostError, UnsupportedError
+from ..._base.files import read_setting
+from ..._model.image.checksum import Checksum
+from ..._model.image.name import PRIVATE_MODE, STORED_MODE, ImageName, image_name, parse_image_volume
+from ..._model.image.provenance import Provenance
+from ..connection import VirConnect
+from ..images import files as image_files
+from ..storage.pool_refresh import refresh_pool
+from ..storage.pools import Pool
+from ..storage.shared_pools import shared_because
+from ..storage.volumes import volume_names
+from .files import Deadline
+from .ingest import ImagePreview, ImageSource, checksums, ingest, take_written
+from .inspection import inspect_file
+from .listing import StoredImage, load_image, store_pool, stored_names
+from .provenance import keep_provenance, load_provenance
+from .stream import ProgressCallback, no_progress
 
 # https://libvirt.org/drvqemu.html#posix-users-groups
 _QEMU_SETTINGS = "/etc/libvirt/qemu.conf"

@@ -19,14 +19,11 @@ import time
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    HostError,
-    NotFoundError,
-    VirtError,
-    visible,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
+from ..._base.errors import HostError, NotFoundError, VirtError, visible
+from ..._base.xml import attribute, etree, read_description
+from ..._model.attachments import agent_is_connected, disk_source
+from ..._model.image.name import ImageName, newest_first, parse_image_volume
+from ..connection import (
     ItemResult,
     VirConnect,
     agent_limit,
@@ -36,14 +33,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
     suppress_codes,
     translate_errors,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import ACTIVE_STATES
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import snapshot_records
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected, disk_source
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import (
-    ImageName,
-    newest_first,
-    parse_image_volume,
-)
+from ..machines.record import ACTIVE_STATES
+from ..machines.snapshots import snapshot_records
 
 SNAPSHOTS, JOBS, CHAINS, IMAGES, OS, UPTIME = "snapshots", "jobs", "backing_chains", "images", "os", "uptime"
 DETAILS = (SNAPSHOTS, JOBS, CHAINS, IMAGES, OS, UPTIME)

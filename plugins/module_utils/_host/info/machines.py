@@ -15,25 +15,12 @@ import uuid
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.info.details import (
-    CHAINS,
-    DETAIL_KEYS,
-    DETAILS,
-    OS,
-    add_details,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import (
-    is_arriving,
-    observe_machines,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import PendingOf, state_name
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
+from ..._base.errors import InputError
+from ..._model.metadata.migration import is_flush_name
+from ..connection import VirConnect, libvirt, translate_errors
+from ..machines.listing import is_arriving, observe_machines
+from ..machines.record import PendingOf, state_name
+from .details import CHAINS, DETAIL_KEYS, DETAILS, OS, add_details
 
 _MIN_KEYS = frozenset({"name", "uuid", "state", "autostart", "persistent", "saved", "errors"})
 # What stands in a record under another word than that of its subset. All that is named nowhere is metadata.

@@ -21,13 +21,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    agent_limit,
-    libvirt,
-    translate_errors,
-)
+from ..._base.errors import VirtError
+from ..connection import VirConnect, agent_limit, libvirt, translate_errors
 
 ORIGINS = ("static", "lease", "agent", "arp")
 # Of one nic, as many as are kept. A guest agent may claim tens of thousands, and each costs the reader time and room.

@@ -14,14 +14,14 @@ import time
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_conf import migration_ports
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import is_arriving
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.stalled_connections import columns_of_process
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
+from ..._base.commands import run_program
+from ..._base.errors import HostError
+from ..._base.qemu_conf import migration_ports
+from ..._base.xml import read_description
+from ..._model.metadata.migration import read_migration_note
+from ..connection import VirConnect, libvirt, translate_errors
+from .listing import is_arriving
+from .stalled_connections import columns_of_process
 
 # A machine of which nothing has come for so long is not waited for. Also where nobody can see whether anything comes.
 QUIET_SECONDS = 30.0

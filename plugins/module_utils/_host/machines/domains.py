@@ -9,22 +9,11 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, parse_xml, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    NAMESPACE,
-    PREFIX,
-    MachineNotes,
-    notes_to_bare_xml,
-    read_notes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
+from ..._base.errors import HostError
+from ..._base.xml import attribute, etree, parse_xml, read_description
+from ..._model.metadata.machine import NAMESPACE, PREFIX, MachineNotes, notes_to_bare_xml, read_notes
+from ..._model.metadata.migration import is_flush_name
+from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
 
 # How long a guest may take to let go of a device.
 _DETACH_SECONDS = 20

@@ -16,23 +16,14 @@ import typing as t
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    ItemResult,
-    VirConnect,
-    libvirt,
-    map_in_threads,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import (
-    AddressSearch,
-    AgentLimits,
-    Leases,
-    best_first,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
+from ..._base.errors import HostError, NotFoundError, VirtError
+from ..._base.xml import etree, read_description
+from ..._model.attachments import agent_is_connected
+from ..._model.metadata.machine import read_notes
+from ..._model.metadata.migration import is_flush_name
+from ..connection import ItemResult, VirConnect, libvirt, map_in_threads, suppress_codes, translate_errors
+from .addresses import AddressSearch, AgentLimits, Leases, best_first
+from .record import (
     ACTIVE_STATES,
     NO_POOLS,
     KnownPools,
@@ -44,9 +35,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.record i
     sizes_by_target,
     state_name,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
 
 # One answer takes as long as the line is: the more machines, the more of them are asked at once.
 _FEWEST_THREADS, _MACHINES_A_THREAD = 8, 20

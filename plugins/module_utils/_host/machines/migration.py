@@ -14,11 +14,9 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, stopped
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_error
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.stalled_connections import (
-    close_stalled_connections,
-)
+from ..._base.errors import VirtError, stopped
+from ..connection import libvirt, translate_error
+from .stalled_connections import close_stalled_connections
 
 _LOOK_SECONDS = 0.25
 # So long libvirt may take to end a migration that was called off, or whose target is gone.

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import KIB, etree, size_kib_in_xml
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import host_device_names
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
+from ..._base.xml import KIB, etree, size_kib_in_xml
+from ..._model.attachments import host_device_names
+from ..._model.metadata.machine import read_notes
 
 # Where each option of the hardware is in the domain's XML, as XPath: an element with all that is in it, or an attribute
 # or a text alone. The order is that of the documentation.

@@ -11,21 +11,11 @@ import typing as t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import KIB, attribute, etree, size_kib_in_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import NicQuery
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
-    disk_source,
-    nic_source,
-    nic_type,
-    ties_of_domain,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    BUILDING,
-    ImageNote,
-    MachineNotes,
-    read_notes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
+from ..._base.xml import KIB, attribute, etree, size_kib_in_xml
+from ..._model.attachments import disk_source, nic_source, nic_type, ties_of_domain
+from ..._model.metadata.machine import BUILDING, ImageNote, MachineNotes, read_notes
+from ..._model.metadata.migration import read_migration_note
+from .addresses import NicQuery
 
 # virDomainState, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainState
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")

@@ -13,14 +13,9 @@ import contextlib
 import threading
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains
+from ..._base.errors import ConflictError, HostError
+from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..machines import domains
 
 # The event comes with the answer to the call; where everything is slow, a little later.
 _EVENT_SECONDS = 15

@@ -10,8 +10,8 @@ import os
 import re
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ..._base.errors import InputError
+from ..._base.xml import etree, parse_xml
 
 # Where libvirt-daemon's packages have it on every distribution; virt-xml-validate reads the same file.
 _SCHEMA = "/usr/share/libvirt/schemas/domain.rng"

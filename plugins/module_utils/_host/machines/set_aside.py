@@ -12,21 +12,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot, list_snapshots
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
-    NAMESPACE,
-    PREFIX,
-    SetAside,
-    read_set_aside,
-    set_aside_to_xml,
-)
+from ..._base.errors import UnsupportedError
+from ..._base.xml import read_description
+from ..._model.metadata.snapshots import NAMESPACE, PREFIX, SetAside, read_set_aside, set_aside_to_xml
+from ..connection import libvirt, suppress_codes, translate_errors
+from .snapshots import KnownSnapshot, list_snapshots
 
 # Of all of them together. libvirt's own limit for a text is 4 MiB: VIR_NET_MESSAGE_STRING_MAX, src/rpc.
 _MOST_CHARACTERS = 2 * 1024 * 1024

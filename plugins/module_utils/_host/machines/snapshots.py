@@ -13,13 +13,9 @@ import datetime
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import OWN_SNAPSHOT
+from ..._base.xml import attribute, etree, read_description
+from ..._model.attachments import OWN_SNAPSHOT
+from ..connection import libvirt, suppress_codes, translate_errors
 
 INTERNAL, EXTERNAL, CEPH = "internal", "external", "ceph"
 # The last line of the description of one that this collection has taken.

@@ -14,9 +14,9 @@ import re
 import typing as t
 from collections.abc import Iterator
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_conf import migration_ports
+from ..._base.commands import run_program
+from ..._base.errors import HostError
+from ..._base.qemu_conf import migration_ports
 
 _WAIT_SECONDS = 10.0
 

@@ -16,13 +16,8 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    run_events,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.identity import process_start_ticks
+from ..connection import VirConnect, libvirt, run_events, translate_errors
+from ..identity import process_start_ticks
 
 # An event that came before an answer over the same connection may be handed on a little later.
 _SETTLE_SECONDS = 0.5

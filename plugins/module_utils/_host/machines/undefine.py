@@ -12,16 +12,11 @@ import posixpath
 import shlex
 from collections.abc import Iterator
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import undefine_handle
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
+from ..._base.errors import ConflictError
+from ..._base.xml import etree, read_description
+from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..storage.usage import Usage
+from .domains import undefine_handle
 
 _NVRAM, _TPM = "nvram", "tpm"
 # Where libvirt puts the NVRAM of a machine whose XML names no place for it (qemuDomainNVRAMPathFormat).

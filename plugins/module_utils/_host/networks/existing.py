@@ -8,13 +8,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
+from ..._base.xml import etree, read_description
+from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
 
 
 @dataclass(frozen=True)

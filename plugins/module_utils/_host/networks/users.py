@@ -8,15 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.networks.existing import ExistingNetwork
+from ..._base.errors import HostError
+from ..._base.xml import attribute, read_description
+from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
+from .existing import ExistingNetwork
 
 
 @dataclass

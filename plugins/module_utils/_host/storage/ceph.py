@@ -16,16 +16,11 @@ import json
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    UnsupportedError,
-    VirtError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import OWN_SNAPSHOT
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ..._base.errors import ConflictError, HostError, UnsupportedError, VirtError
+from ..._model.attachments import OWN_SNAPSHOT
+from ..._model.xml.disk_source import DiskSource
+from ..connection import libvirt, translate_errors
+from .pools import Pool
 
 KEY_ID = "key"
 _PORT = 6789

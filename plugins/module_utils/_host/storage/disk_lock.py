@@ -18,7 +18,7 @@ import struct
 import time
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ..._base.errors import ConflictError, HostError
 
 # QEMU's locks are single bytes, one for each thing that somebody does (from 100 on) and one for each that somebody
 # cannot bear others to do (from 200 on); all of them are shared locks, and what others have is tested for.

@@ -16,18 +16,10 @@ import threading
 import typing as t
 from urllib.parse import unquote
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
-from ansible_collections.brine.virt.plugins.module_utils._model.image.other_formats import (
-    referenced_by_qed,
-    referenced_by_vmdk,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import (
-    BrokenQcow2Error,
-    Header,
-    read_header,
-    referenced_names,
-)
+from ..._base.errors import ConflictError
+from ..._model.disk_format import QCOW2
+from ..._model.image.other_formats import referenced_by_qed, referenced_by_vmdk
+from ..._model.image.qcow2 import BrokenQcow2Error, Header, read_header, referenced_names
 
 # What reads the names of other files in an image, each in its own format.
 _FINDERS = (referenced_names, referenced_by_qed, referenced_by_vmdk)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+from ..._base.errors import HostError
+from ..._model.spec.fields.units import format_size
 
 
 def free_in(directory: str) -> int:

@@ -9,11 +9,11 @@ import contextlib
 import re
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full, no_space
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ..._base.errors import VirtError
+from ..._model.xml.disk_source import FILE
+from ..connection import libvirt
+from .full_disk import disk_full, no_space
+from .pools import Pool
 
 # strerror(3) of ENOSPC and EDQUOT, lvcreate(8), zfs(8): libvirt has them inside the words of what it ran.
 _FULL = re.compile(

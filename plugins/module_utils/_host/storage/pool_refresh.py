@@ -10,9 +10,9 @@ import socket
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, libvirt, translate_errors
+from ..._base.errors import VirtError
+from ..._base.xml import etree, read_description
+from ..connection import is_local, libvirt, translate_errors
 
 # How long another job in the pool (a volume that is being copied) may keep libvirt from looking into it again.
 _REFRESH_WAIT_SECONDS = 120

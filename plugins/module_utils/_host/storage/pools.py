@@ -15,29 +15,12 @@ import threading
 import typing as t
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    NotFoundError,
-    UnsupportedError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, attribute, etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    is_local,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import Watch
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import is_started
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import (
-    BLOCK,
-    FILE,
-    NETWORK,
-    DiskSource,
-    network_source,
-)
+from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, one_of_these
+from ..._base.xml import MIB, attribute, etree, read_description
+from ..._model.xml.disk_source import BLOCK, FILE, NETWORK, DiskSource, network_source
+from ..connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
+from .file_chain import Watch
+from .pool_refresh import is_started
 
 
 @dataclass(frozen=True)

@@ -21,26 +21,18 @@ import stat
 import struct
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    NotFoundError,
-    UnsupportedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import has_bindings, open_cluster
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import mark_qcow2, read_start
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, format_by_name
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, read_header
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
-    HEAD_BYTES,
-    add_qcow2_mark,
-    read_qcow2_mark,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload, read_mark
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ..._base.errors import ConflictError, NotFoundError, UnsupportedError
+from ..._base.xml import attribute, read_description
+from ..._model.disk_format import QCOW2, format_by_name
+from ..._model.image.qcow2 import BrokenQcow2Error, read_header
+from ..._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark, read_qcow2_mark
+from ..._model.image.upload_mark import Upload, read_mark
+from ..._model.metadata.machine import CreationNote, VolumeNote
+from ..._model.xml.disk_source import FILE
+from ..connection import translate_errors
+from .ceph import has_bindings, open_cluster
+from .pools import Pool
+from .volume_bytes import mark_qcow2, read_start
 
 _ATTRIBUTE = "user.brine.build"
 _METADATA = "brine.build"

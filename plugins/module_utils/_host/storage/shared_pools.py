@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.brine.virt.plugins.module_utils._base.files import MOUNTS, mount_of, read_mounts
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ..._base.files import MOUNTS, mount_of, read_mounts
+from ..._model.xml.disk_source import FILE
+from .pools import Pool
 
 # Pools that are a way to storage elsewhere. https://libvirt.org/storage.html
 _SHARED_TYPES = frozenset({"gluster", "iscsi", "iscsi-direct", "mpath", "netfs", "rbd", "scsi", "sheepdog", "vstorage"})

@@ -12,26 +12,14 @@ import copy
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open, is_open_in_qemu
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import (
-    seen_elsewhere,
-    shared_because,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import (
-    UnknownUser,
-    VolumeUser,
-    VolumeUsers,
-    collect_users,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import (
-    delete_volume,
-    require_deletable,
-    volume_exists,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ..._base.errors import ConflictError, NotFoundError
+from ..._model.xml.disk_source import FILE
+from ..connection import VirConnect, is_local, translate_errors
+from .disk_lock import first_open, is_open_in_qemu
+from .pools import Pool
+from .shared_pools import seen_elsewhere, shared_because
+from .users import UnknownUser, VolumeUser, VolumeUsers, collect_users
+from .volumes import delete_volume, require_deletable, volume_exists
 
 USED, UNUSED, UNKNOWN = "used", "unused", "unknown"
 PoolVolume = tuple[Pool, str]

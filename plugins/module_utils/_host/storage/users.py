@@ -16,29 +16,15 @@ import typing as t
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError, single_line
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import (
-    FileChains,
-    FileId,
-    Problem,
-    ReportedChains,
-    Watch,
-    file_id,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING, read_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
-    NAMESPACE as SNAPSHOTS_NAMESPACE,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.used_sources import Reference, references_in
+from ..._base.errors import HostError, VirtError, single_line
+from ..._base.xml import read_description
+from ..._model.metadata.machine import BUILDING, read_notes
+from ..._model.metadata.snapshots import NAMESPACE as SNAPSHOTS_NAMESPACE
+from ..._model.metadata.snapshots import read_set_aside
+from ..._model.xml.used_sources import Reference, references_in
+from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
+from .file_chain import FileChains, FileId, Problem, ReportedChains, Watch, file_id
+from .pool_refresh import refresh_pool
 
 # Types of pools whose volumes are devices that others serve, and hold no overlay on a local file by themselves.
 # https://libvirt.org/storage.html

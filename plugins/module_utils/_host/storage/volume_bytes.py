@@ -12,18 +12,13 @@ import os
 import struct
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    translate_error,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, volume_file
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import Read
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ..._base.errors import HostError
+from ..._model.image.qcow2 import Read
+from ..._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark
+from ..._model.xml.disk_source import FILE
+from ..connection import VirConnect, libvirt, translate_error, translate_errors
+from .pools import Pool
+from .volume_facts import Volume, volume_file
 
 # Of what is read here: a header and the name in it.
 _MOST_BYTES = 2 * 1024 * 1024

@@ -17,18 +17,14 @@ import stat
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_error
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW
-from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
-    HEADER_BYTES,
-    disk_format,
-    virtual_size,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import Read
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, FILE, DiskSource
+from ..._base.errors import UnsupportedError
+from ..._base.xml import attribute, read_description
+from ..._model.disk_format import QCOW2, RAW
+from ..._model.image.header import HEADER_BYTES, disk_format, virtual_size
+from ..._model.image.qcow2 import Read
+from ..._model.xml.disk_source import BLOCK, FILE, DiskSource
+from ..connection import libvirt, translate_error
+from .pools import Pool
 
 # libvirt's words for what to QEMU is a raw disk: https://libvirt.org/storage.html#directory-pool
 _RAW = frozenset({None, "raw", "iso", "none", "unknown"})

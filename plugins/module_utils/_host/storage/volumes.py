@@ -12,42 +12,20 @@ import time
 import typing as t
 from collections.abc import Iterator
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    NotFoundError,
-    UnsupportedError,
-    VirtError,
-    single_line,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, attribute, etree, need, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_error,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import (
-    has_bindings,
-    open_cluster,
-    remove_own_snapshots,
-    require_no_own_clones,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import (
-    device_bytes,
-    write_start,
-    zero_logical,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, FILE
+from ..._base.commands import run_program
+from ..._base.errors import ConflictError, HostError, NotFoundError, UnsupportedError, VirtError, single_line
+from ..._base.xml import MIB, attribute, etree, need, read_description
+from ..._model.free_space import SpaceRequest
+from ..._model.spec.fields.units import format_size
+from ..._model.xml.disk_source import BLOCK, FILE
+from ..connection import VirConnect, libvirt, suppress_codes, translate_error, translate_errors
+from .ceph import has_bindings, open_cluster, remove_own_snapshots, require_no_own_clones
+from .full_pool import full_pool_named
+from .pool_refresh import refresh_pool
+from .pools import Pool
+from .proof import mark_volume
+from .volume_bytes import device_bytes, write_start, zero_logical
+from .volume_facts import Volume, find_volume
 
 # A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
 _DELETE_WAIT_SECONDS = 60

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ..._base.xml import etree
 
 
 def backup_xml(files: Mapping[str, str], left_out: Collection[str], since: str | None) -> str:

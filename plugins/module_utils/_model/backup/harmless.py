@@ -14,9 +14,9 @@ import re
 import typing as t
 from collections.abc import Callable
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.harmless_elements import HARMLESS
+from ..._base.errors import InputError
+from ..._base.xml import etree
+from .harmless_elements import HARMLESS
 
 _QEMU = "{http://libvirt.org/schemas/domain/qemu/1.0}"
 # libvirt keeps the first for others, and the second has been written by the restore.

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ..._base.errors import InputError
 
 MANIFEST = "manifest.json"
 DOMAIN_XML = "domain.xml"

@@ -14,7 +14,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
+from .manifest import (
     BACKUP_ID,
     DISK,
     DOMAIN_XML,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep, chosen, removable
+from .manifest import Manifest
+from .retention import Keep, chosen, removable
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import backup_id, time_of
+from ..._base.errors import ConflictError
+from .manifest import backup_id, time_of
 
 
 def next_id(there: Collection[str], kind: str, now: datetime) -> str:

@@ -15,14 +15,9 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    ADDRESS_VARIABLES,
-    MachineNotes,
-    find_notes,
-    notes_to_element,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ..._base.xml import attribute, etree
+from ..metadata.machine import ADDRESS_VARIABLES, MachineNotes, find_notes, notes_to_element
+from ..xml.disk_source import DiskSource
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import whole_number
+from ..._base.errors import InputError, inside, one_of_these
+from ..spec.fields.validators import whole_number
+from .manifest import Manifest
 
 # What tells one period from the next one. Weeks begin on Mondays (ISO 8601), days at midnight UTC.
 _PERIODS: dict[str, Callable[[datetime], t.Hashable]] = {

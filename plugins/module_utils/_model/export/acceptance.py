@@ -9,10 +9,10 @@ import copy
 import typing as t
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values, covers
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ..._base.errors import InputError
+from ..spec.existing import Existing
+from ..spec.fields.table import Values, covers
+from ..spec.reading.machines import read_machine
 
 
 def accepted_part(wanted: Values, core: Values, have: Values) -> tuple[Values, list[str]]:

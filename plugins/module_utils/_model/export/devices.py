@@ -8,20 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import DiskNote, MachineNotes, NicNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import (
-    DEFAULT_MODELS,
-    DISK_OPTIONS,
-    SERIAL_LENGTH,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values, read_table
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import (
-    NIC_OPTIONS,
-    SOURCE_ATTRIBUTES,
-    stable_mac,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import DEFAULT_POOL
+from ..._base.xml import etree
+from ..metadata.machine import DiskNote, MachineNotes, NicNote
+from ..spec.disk import DEFAULT_MODELS, DISK_OPTIONS, SERIAL_LENGTH
+from ..spec.fields.table import Values, read_table
+from ..spec.nic import NIC_OPTIONS, SOURCE_ATTRIBUTES, stable_mac
+from ..spec.seed import DEFAULT_POOL
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,21 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import (
-    KIB,
-    attribute,
-    etree,
-    need,
-    parse_xml,
-    size_kib_in_xml,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.export.acceptance import accepted_part
-from ansible_collections.brine.virt.plugins.module_utils._model.export.devices import (
+from ..._base.xml import KIB, attribute, etree, need, parse_xml, size_kib_in_xml
+from ..disk_format import driver_format
+from ..metadata.machine import MachineNotes
+from ..spec.device_names import name_disks, name_nics
+from ..spec.existing import read_values
+from ..spec.fields.table import Values
+from ..spec.fields.units import LEAST_PLAIN_MIB
+from ..spec.machine import Machine
+from ..spec.machine_state import PRESENT
+from ..spec.reading.machines import read_machine
+from ..xml.devices import Placed, disk_targets
+from ..xml.disk_source import DiskSource
+from ..xml.domain import GuestPlatform, domain_xml
+from .acceptance import accepted_part
+from .devices import (
     Devices,
     DiskOrigin,
     drop_boot_order,
@@ -34,19 +38,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.export.devices i
     find_nic,
     settle_boot_order,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.export.hardware import export_hardware
-from ansible_collections.brine.virt.plugins.module_utils._model.export.leftovers import find_leftovers
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.device_names import name_disks, name_nics
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import read_values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import LEAST_PLAIN_MIB
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import PRESENT
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import Placed, disk_targets
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import GuestPlatform, domain_xml
+from .hardware import export_hardware
+from .leftovers import find_leftovers
 
 # Without these, the profile called default would bring devices of its own.
 _NO_PROFILES = {"disk_profile": "none", "nic_profile": "none"}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
+from ..spec.fields.table import Values
 
 # What the first serial device of a machine is, by architecture.
 _SERIAL_TARGETS = ("isa-serial", "system-serial", "sclp-serial", "spapr-vio-serial")

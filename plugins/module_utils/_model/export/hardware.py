@@ -8,12 +8,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.as_text import plain
-from ansible_collections.brine.virt.plugins.module_utils._model.export.filled_in import without_filled_in
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import DeviceField, ListField
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Field, Values, read_table
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
+from ..._base.xml import etree
+from ..as_text import plain
+from ..spec.fields.shapes import DeviceField, ListField
+from ..spec.fields.table import Field, Values, read_table
+from ..spec.hardware.description import HARDWARE
+from .filled_in import without_filled_in
 
 # How much a machine has at most, which every entry says.
 _AMOUNTS = ("vcpus", "memory")

@@ -12,9 +12,9 @@ import posixpath
 import typing as t
 from collections.abc import Iterator
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import visible
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, size_kib_in_xml
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import AGENT_CHANNEL, host_device_name
+from ..._base.errors import visible
+from ..._base.xml import attribute, etree, size_kib_in_xml
+from ..attachments import AGENT_CHANNEL, host_device_name
 
 _LONGEST = 80
 _QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"

@@ -9,8 +9,8 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.url import shown_url
+from ..._base.errors import ConflictError, InputError
+from ..url import shown_url
 
 # How many hex digits each has.
 DIGITS = {"sha256": 64, "sha512": 128}

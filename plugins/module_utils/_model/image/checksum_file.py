@@ -14,8 +14,8 @@ import posixpath
 import re
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import DIGITS, Checksum
+from ..._base.errors import InputError, one_of_these
+from .checksum import DIGITS, Checksum
 
 _ALGORITHMS = {digits: algorithm for algorithm, digits in DIGITS.items()}
 _GNU = re.compile(r"^(?P<digest>[0-9a-fA-F]{64,128})[ \t]+\*?(?P<file>\S.*)$")

@@ -11,15 +11,9 @@ from __future__ import annotations
 
 import struct
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import (
-    MAGIC,
-    BrokenQcow2Error,
-    Read,
-    needed_bytes,
-    read_header,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
+from ..._base.errors import InputError
+from ..spec.fields.units import format_size
+from .qcow2 import MAGIC, BrokenQcow2Error, Read, needed_bytes, read_header
 
 HEADER_BYTES = 512
 _SECTOR_BYTES = 512

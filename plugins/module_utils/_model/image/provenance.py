@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import DIGITS, Checksum
+from .checksum import DIGITS, Checksum
 
 # A file system may have as little as 4 kB for all such notes of a file.
 MOST_ORIGINS = 16

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import MAGIC
+from .qcow2 import MAGIC
 
 # All that these functions read. A cluster is at least 512 bytes, and 64 KiB unless somebody has chosen otherwise.
 HEAD_BYTES = 64 * 1024

@@ -8,8 +8,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ..._base.errors import InputError, inside
+from ..spec.fields import validators
 
 _LABEL = validators.pattern(
     r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}(=[A-Za-z0-9._/-]{1,63})?", "a label", "ssd, or zone=a, or as a mapping zone: a"

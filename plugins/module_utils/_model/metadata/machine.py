@@ -14,7 +14,7 @@ import json
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
+from ..._base.xml import attribute, etree
 
 NAMESPACE = "urn:brine:virt:1"
 PREFIX = "brine"

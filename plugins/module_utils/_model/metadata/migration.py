@@ -14,7 +14,7 @@ import re
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ..._base.xml import etree
 
 NAMESPACE = "urn:brine:virt:move:1"
 PREFIX = "brinemove"

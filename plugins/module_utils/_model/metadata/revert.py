@@ -12,19 +12,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    READY,
-    MachineNotes,
-    find_notes,
-    notes_to_element,
-    read_notes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE as MOVE_NAMESPACE
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
-    NAMESPACE as SET_ASIDE_NAMESPACE,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import WORK_NAMESPACE
+from ..._base.xml import etree, parse_xml
+from .machine import READY, MachineNotes, find_notes, notes_to_element, read_notes
+from .migration import NAMESPACE as MOVE_NAMESPACE
+from .snapshots import NAMESPACE as SET_ASIDE_NAMESPACE
+from .snapshots import WORK_NAMESPACE
 
 
 def kept_notes(now: MachineNotes | None, then: MachineNotes | None) -> MachineNotes | None:

@@ -20,7 +20,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ..._base.xml import etree
 
 NAMESPACE = "urn:brine:virt:snapshots:1"
 PREFIX = "brinesnapshots"

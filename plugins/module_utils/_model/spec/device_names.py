@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import DiskNote, NicNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ..._base.errors import InputError
+from ..._base.xml import attribute, etree
+from ..metadata.machine import DiskNote, NicNote
+from .fields import validators
 
 
 def name_disks(domain: etree._Element) -> tuple[DiskNote, ...]:

@@ -9,19 +9,13 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    AttributeField,
-    Field,
-    FlagField,
-    TextField,
-    rules_beside,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import DEFAULT_POOL
+from ..._base.errors import InputError
+from .fields import validators
+from .fields.given import GivenOptions
+from .fields.table import AttributeField, Field, FlagField, TextField, rules_beside
+from .fields.units import parse_capacity_mib
+from .names import pool_name
+from .seed import DEFAULT_POOL
 
 # The bus that each kind of device is on unless the spec says otherwise, and what it is called there.
 DEFAULT_MODELS = {"disk": "virtio", "lun": "virtio", "cdrom": "sata", "floppy": "fdc"}

@@ -12,13 +12,13 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, nic_source, nic_type
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values, read_table
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
+from ..._base.xml import attribute, etree
+from ..attachments import disk_source, nic_source, nic_type
+from ..metadata.machine import MachineNotes
+from .disk import DISK_OPTIONS
+from .fields.table import Values, read_table
+from .hardware.description import HARDWARE
+from .nic import NIC_OPTIONS
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import copy
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import make
+from ..._base.errors import InputError
+from ..._base.xml import etree, parse_xml
+from .fields import validators
+from .fields.table import make
 
 # What options or the collection itself decide; a fragment that changed it would part the domain from its notes.
 _NOT_HERE = ("name", "uuid", "metadata")

@@ -8,21 +8,21 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.labels import read_wanted_labels
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import can_be_noted
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import NO_MEDIUM, Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import check_fragment
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU_MODES
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import ABSENT, RUNNING, STATES
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import Seed, read_seed
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import DELAY_SECONDS, read_order
+from ..._base.errors import InputError, inside
+from ..metadata.labels import read_wanted_labels
+from ..metadata.machine import can_be_noted
+from .disk import NO_MEDIUM, Disk
+from .fields import validators
+from .fields.given import GivenOptions
+from .fields.table import Values
+from .fragment import check_fragment
+from .hardware.cpu import CPU_MODES
+from .hardware.description import HARDWARE
+from .machine_state import ABSENT, RUNNING, STATES
+from .names import machine_name
+from .nic import Nic
+from .seed import Seed, read_seed
+from .start_order import DELAY_SECONDS, read_order
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
+from ..._base.errors import InputError
+from .fields.given import GivenOptions
 
 RUNNING, STOPPED, PRESENT, ABSENT = "running", "stopped", "present", "absent"
 STATES = (RUNNING, STOPPED, PRESENT, ABSENT)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.reserved_names import reserved_meaning
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ..._base.errors import InputError
+from ..reserved_names import reserved_meaning
+from .fields import validators
 
 
 def machine_name(value: t.Any, where: str) -> str:

@@ -10,22 +10,13 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
-    GroupField,
-    ListField,
-    NamedListField,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    AttributeField,
-    Field,
-    Values,
-    rules_beside,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import NETWORK_RULES, check_network
+from ..._base.errors import InputError
+from ..._base.xml import etree
+from .fields import validators
+from .fields.given import GivenOptions
+from .fields.shapes import GroupField, ListField, NamedListField
+from .fields.table import AttributeField, Field, Values, rules_beside
+from .network import NETWORK_RULES, check_network
 
 NIC_MODELS = ("virtio", "e1000e", "e1000", "rtl8139")
 # What a nic can be plugged into, and the attribute of <source> that names it.

@@ -11,10 +11,10 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed_parts import (
+from ..._base.errors import InputError, inside
+from .fields import validators
+from .names import pool_name
+from .seed_parts import (
     SeedFile,
     User,
     authorized_keys,

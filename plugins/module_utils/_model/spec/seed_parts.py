@@ -12,8 +12,8 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ..._base.errors import InputError, inside
+from .fields import validators
 
 # What useradd of Debian, of Fedora and RHEL, and of SUSE has in common, and the length that utmp has room for.
 _USER = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}\Z")

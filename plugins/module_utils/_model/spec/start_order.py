@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Iterable
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ..._base.errors import InputError
+from .fields import validators
 
 # What an option says that takes an order away.
 NO_ORDER = "none"

@@ -9,16 +9,11 @@ import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import (
-    DISK_OPTIONS,
-    SERIAL_LENGTH,
-    TARGET_PREFIXES,
-    Disk,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import write_table
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS, SOURCE_ATTRIBUTES, Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ..._base.xml import etree
+from ..spec.disk import DISK_OPTIONS, SERIAL_LENGTH, TARGET_PREFIXES, Disk
+from ..spec.fields.table import write_table
+from ..spec.nic import NIC_OPTIONS, SOURCE_ATTRIBUTES, Nic
+from .disk_source import DiskSource
 
 # Last in the alphabet, so that disks can be added between the first ones and the seed.
 SEED_TARGET = "vdz"

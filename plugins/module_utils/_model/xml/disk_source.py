@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, need
+from ..._base.xml import attribute, etree, need
 
 FILE, BLOCK, NETWORK = "file", "block", "network"
 _PATH_ATTRIBUTE = {FILE: "file", BLOCK: "dev"}

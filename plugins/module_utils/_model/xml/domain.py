@@ -9,26 +9,17 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import AGENT_CHANNEL
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, notes_to_element
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    Values,
-    make,
-    write_table,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import merge_fragment
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import (
-    Placed,
-    add_disk,
-    add_nic,
-    add_seed,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ..._base.xml import etree
+from ..attachments import AGENT_CHANNEL
+from ..metadata.machine import MachineNotes, notes_to_element
+from ..spec.disk import Disk
+from ..spec.fields.table import Values, make, write_table
+from ..spec.fragment import merge_fragment
+from ..spec.hardware.description import HARDWARE
+from ..spec.machine import Machine
+from ..spec.nic import Nic
+from .devices import Placed, add_disk, add_nic, add_seed
+from .disk_source import DiskSource
 
 _SPICE_CHANNEL = "com.redhat.spice.0"
 # A q35 machine has as many places for devices as it has root ports; these leave some free for what comes later.

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
+from ..._base.xml import etree
 
 
 @dataclass(frozen=True)

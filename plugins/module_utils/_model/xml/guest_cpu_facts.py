@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.guest_cpu import GuestCpu
+from ..._base.errors import InputError
+from ..spec.fields import validators
+from .guest_cpu import GuestCpu
 
 _RULES: dict[str, validators.Rule] = {
     "arch": validators.word,

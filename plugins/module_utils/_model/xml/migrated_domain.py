@@ -9,15 +9,10 @@ import copy
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    MachineNotes,
-    find_notes,
-    notes_to_element,
-    read_notes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ..._base.xml import etree
+from ..metadata.machine import MachineNotes, find_notes, notes_to_element, read_notes
+from ..metadata.migration import VolumeRef
+from .disk_source import DiskSource
 
 
 def migrated_domain_xml(

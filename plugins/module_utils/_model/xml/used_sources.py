@@ -12,10 +12,10 @@ import re
 import typing as t
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, noted_format
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef, read_migration_note
+from ..._base.xml import attribute, etree
+from ..disk_format import RAW, noted_format
+from ..metadata.machine import read_notes
+from ..metadata.migration import VolumeRef, read_migration_note
 
 # A snapshot of a running machine has the permanent description under the second name.
 _DESCRIPTIONS = ("domain", "inactiveDomain")

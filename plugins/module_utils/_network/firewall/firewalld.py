@@ -18,27 +18,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openings import (
-    TLS_PORT,
-    Opening,
-    Ports,
-    Source,
-    in_order,
-    overlaps,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import (
-    Difference,
-    FirewallPlan,
-    FirewallSpec,
-    fails,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.rules import (
-    Chains,
-    Condition,
-    Rule,
-    Verdict,
-    rules_as_openings,
-)
+from .openings import TLS_PORT, Opening, Ports, Source, in_order, overlaps
+from .plan import Difference, FirewallPlan, FirewallSpec, fails
+from .rules import Chains, Condition, Rule, Verdict, rules_as_openings
 
 # No other rule has it by chance; being negative, it comes before the rules and services of the zone.
 PRIORITY = -TLS_PORT

@@ -8,22 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.firewalld import (
-    Firewalld,
-    plan_firewalld,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.iptables import (
-    IptablesInput,
-    RulesFile,
-    plan_iptables,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.nftables import BootFile, plan_nftables
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openings import Ports
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import FirewallPlan, FirewallSpec
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.rules import Chains
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.ruleset import InputChain
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.ufw import Ufw, plan_ufw
+from ..._base.errors import Mistakes
+from .firewalld import Firewalld, plan_firewalld
+from .iptables import IptablesInput, RulesFile, plan_iptables
+from .nftables import BootFile, plan_nftables
+from .openings import Ports
+from .plan import FirewallPlan, FirewallSpec
+from .rules import Chains
+from .ruleset import InputChain
+from .ufw import Ufw, plan_ufw
 
 
 @dataclass(frozen=True)

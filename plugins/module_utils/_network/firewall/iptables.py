@@ -17,29 +17,11 @@ import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openings import (
-    Opening,
-    Ports,
-    Source,
-    complement,
-    in_order,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import (
-    MARK,
-    Difference,
-    FirewallPlan,
-    FirewallSpec,
-    fails,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.rules import (
-    Chains,
-    Condition,
-    Rule,
-    Verdict,
-    rules_as_openings,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
+from ..._base.errors import UnsupportedError, VirtError
+from ..switch.guarded import Command, GuardedFile
+from .openings import Opening, Ports, Source, complement, in_order
+from .plan import MARK, Difference, FirewallPlan, FirewallSpec, fails
+from .rules import Chains, Condition, Rule, Verdict, rules_as_openings
 
 CHAIN = "BRINE-VIRT"
 _CALL = f"INPUT -m comment --comment {MARK} -j {CHAIN}"

@@ -18,23 +18,12 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openings import Opening, in_order
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import (
-    MARK,
-    Difference,
-    FirewallPlan,
-    FirewallSpec,
-    fails,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.rules import (
-    Chains,
-    Rule,
-    Verdict,
-    rules_as_openings,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.ruleset import InputChain
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
+from ..._base.errors import UnsupportedError, VirtError
+from ..switch.guarded import Command, GuardedFile
+from .openings import Opening, in_order
+from .plan import MARK, Difference, FirewallPlan, FirewallSpec, fails
+from .rules import Chains, Rule, Verdict, rules_as_openings
+from .ruleset import InputChain
 
 _PREFIX = "brine_virt_"
 _BEGIN, _END = f"# BEGIN {MARK}", f"# END {MARK}"

@@ -12,24 +12,16 @@ import shutil
 import stat
 import tempfile
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text, read_text_to_change
-from ansible_collections.brine.virt.plugins.module_utils._network.commands import is_active, run
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.addresses import Outside, read_addresses
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.firewalld import (
-    Firewalld,
-    read_service,
-    read_zones,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.firewalls import Firewalls
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.iptables import (
-    IptablesInput,
-    RulesFile,
-    read_rules,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.nftables import BootFile
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.ruleset import InputChain, read_ruleset
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.ufw import Ufw, read_ufw
+from ..._base.errors import HostError
+from ..._base.files import read_text, read_text_to_change
+from ..commands import is_active, run
+from .addresses import Outside, read_addresses
+from .firewalld import Firewalld, read_service, read_zones
+from .firewalls import Firewalls
+from .iptables import IptablesInput, RulesFile, read_rules
+from .nftables import BootFile
+from .ruleset import InputChain, read_ruleset
+from .ufw import Ufw, read_ufw
 
 # Services that almost every zone has, and that have none of our ports.
 _OTHER_SERVICES = frozenset({"cockpit", "dhcpv6-client", "mdns", "samba-client", "ssh"})

@@ -11,19 +11,10 @@ import typing as t
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openings import (
-    Opening,
-    Ports,
-    in_order,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.rules import Chains
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import (
-    Check,
-    Command,
-    GuardedChange,
-    GuardedFile,
-)
+from ..._base.errors import ConflictError, HostError
+from ..switch.guarded import Check, Command, GuardedChange, GuardedFile
+from .openings import Opening, Ports, in_order
+from .rules import Chains
 
 # What the switch calls the change, and what every rule of ours is known by where a firewall has comments.
 CHANGE_NAME = "firewall"

@@ -14,13 +14,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openings import (
-    EVERYBODY,
-    Opening,
-    Ports,
-    Source,
-    is_within,
-)
+from .openings import EVERYBODY, Opening, Ports, Source, is_within
 
 # The kernel refuses circles, and more than 16 levels (NFT_JUMP_STACK_SIZE).
 _MOST_LEVELS = 16

@@ -14,19 +14,9 @@ import typing as t
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openings import (
-    EVERYBODY,
-    Ports,
-    Source,
-    complement,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.rules import (
-    Chains,
-    Condition,
-    Rule,
-    Verdict,
-)
+from ..._base.errors import HostError
+from .openings import EVERYBODY, Ports, Source, complement
+from .rules import Chains, Condition, Rule, Verdict
 
 Json = t.Any
 # Statements that decide nothing.

@@ -11,8 +11,8 @@ import re
 import socket
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openings import Source
+from ..._base.errors import InputError, Mistakes
+from .openings import Source
 
 Resolve = Callable[[str], Sequence[str]]
 # The shortest prefixes, by version of IP: 10.0.0.0/8 is the widest private network.

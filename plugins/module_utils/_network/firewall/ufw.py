@@ -16,27 +16,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openings import (
-    Opening,
-    Ports,
-    Source,
-    in_order,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import (
-    MARK,
-    Difference,
-    FirewallPlan,
-    FirewallSpec,
-    fails,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.rules import (
-    Chains,
-    Condition,
-    Rule,
-    Verdict,
-    rules_as_openings,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command
+from ..switch.guarded import Command
+from .openings import Opening, Ports, Source, in_order
+from .plan import MARK, Difference, FirewallPlan, FirewallSpec, fails
+from .rules import Chains, Condition, Rule, Verdict, rules_as_openings
 
 _CHAIN = "user"
 _VERDICTS = {

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._network.commands import is_active
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.ifupdown import IfupdownManager
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import BY_HAND, Manager
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.netplan import NetplanManager
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd import NetworkdManager
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkmanager import NetworkManagerManager
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import Network
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import AUTO, BridgeSpec
+from ..._base.errors import ConflictError, UnsupportedError
+from ..commands import is_active
+from ..observe import Network
+from ..spec import AUTO, BridgeSpec
+from .ifupdown import IfupdownManager
+from .manager import BY_HAND, Manager
+from .netplan import NetplanManager
+from .networkd import NetworkdManager
+from .networkmanager import NetworkManagerManager
 
 # In this order they are asked.
 MANAGERS: tuple[Manager, ...] = (NetworkdManager(), NetworkManagerManager(), IfupdownManager(), NetplanManager())

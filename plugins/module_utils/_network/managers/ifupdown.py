@@ -11,31 +11,14 @@ import os
 import re
 import shutil
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    UnsupportedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._network.commands import run
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.interfaces import (
-    HEAD,
-    Stanza,
-    bridge_file,
-    iface_stanzas,
-    sources,
-    stanzas,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import kernel_commands
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
-    Parts,
-    WantedBridge,
-    check_is_known,
-    check_routes_are_known,
-    delete_link,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import STP_DELAY_SECONDS, vlan_word
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
+from ..._base.errors import ConflictError, HostError, UnsupportedError
+from ..._base.files import read_text
+from ..commands import run
+from ..spec import STP_DELAY_SECONDS, vlan_word
+from ..switch.guarded import Command, GuardedFile
+from .interfaces import HEAD, Stanza, bridge_file, iface_stanzas, sources, stanzas
+from .kernel import kernel_commands
+from .manager import Parts, WantedBridge, check_is_known, check_routes_are_known, delete_link
 
 MAIN = "/etc/network/interfaces"
 LASTING = "/etc/network/interfaces.d"

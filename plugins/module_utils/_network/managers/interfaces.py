@@ -13,15 +13,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import BY_HAND
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import (
-    STP_DELAY_SECONDS,
-    BridgeSpec,
-    Uplink,
-    vlan_word,
-)
+from ..._base.errors import UnsupportedError
+from ..._model.spec.network import family
+from ..spec import STP_DELAY_SECONDS, BridgeSpec, Uplink, vlan_word
+from .manager import BY_HAND
 
 HEAD = "# Made by brine.virt, role virt_bridge: "
 # The first words of a stanza.

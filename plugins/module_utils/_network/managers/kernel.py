@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import WantedBridge
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import BridgeState
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import STP_DELAY_SECONDS, vlan_word
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command
+from ..observe import BridgeState
+from ..spec import STP_DELAY_SECONDS, vlan_word
+from ..switch.guarded import Command
+from .manager import WantedBridge
 
 Ranges = tuple[tuple[int, int], ...]
 

@@ -13,21 +13,11 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import BY_HAND
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.sections import (
-    Section,
-    as_text,
-    parse,
-    with_entries,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import (
-    STP_DELAY_SECONDS,
-    BridgeSpec,
-    Uplink,
-    vlan_word,
-)
+from ..._base.errors import UnsupportedError
+from ..._model.spec.network import family
+from ..spec import STP_DELAY_SECONDS, BridgeSpec, Uplink, vlan_word
+from .manager import BY_HAND
+from .sections import Section, as_text, parse, with_entries
 
 HEAD = "# Made by brine.virt, role virt_bridge: "
 # Of ours alone; any number would do that is none of somebody else's names.

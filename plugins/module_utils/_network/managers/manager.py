@@ -11,10 +11,10 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, Uplink
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
+from ..._base.errors import ConflictError
+from ..observe import Link, Network
+from ..spec import BridgeSpec, Uplink
+from ..switch.guarded import Command, GuardedFile
 
 BY_HAND = "Create the bridge by hand: an existing bridge is left as it is"
 

@@ -15,33 +15,14 @@ import re
 import shutil
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    UnsupportedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text, read_text_to_change
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import kernel_commands
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
-    Parts,
-    WantedBridge,
-    check_is_known,
-    check_routes_are_known,
-    delete_link,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.netplan_yaml import (
-    Yaml,
-    definition_of,
-    network_of,
-    with_bridge,
-    with_spec,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_spec import (
-    filtering_with,
-    vlans_with,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.sections import as_text, parse
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
+from ..._base.errors import ConflictError, HostError, UnsupportedError
+from ..._base.files import read_text, read_text_to_change
+from ..switch.guarded import Command, GuardedFile
+from .kernel import kernel_commands
+from .manager import Parts, WantedBridge, check_is_known, check_routes_are_known, delete_link
+from .netplan_yaml import Yaml, definition_of, network_of, with_bridge, with_spec
+from .networkd_spec import filtering_with, vlans_with
+from .sections import as_text, parse
 
 # A file in /run hides its namesake in /etc, and that the one in /lib (netplan-generate(8)).
 LASTING, TRIAL, VENDOR = "/etc/netplan", "/run/netplan", "/lib/netplan"

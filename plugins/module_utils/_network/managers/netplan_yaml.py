@@ -11,10 +11,10 @@ from __future__ import annotations
 import copy
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import family
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import BY_HAND
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import STP_DELAY_SECONDS, BridgeSpec, Uplink
+from ..._base.errors import UnsupportedError
+from ..._model.spec.network import family
+from ..spec import STP_DELAY_SECONDS, BridgeSpec, Uplink
+from .manager import BY_HAND
 
 Yaml = dict[str, t.Any]
 # The kinds of definitions that can be a bridge's port.

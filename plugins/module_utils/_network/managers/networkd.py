@@ -14,27 +14,14 @@ import shutil
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._network.commands import is_active, run
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import kernel_commands
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
-    Parts,
-    WantedBridge,
-    check_routes_are_known,
-    delete_link,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_spec import changed_file
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_text import (
-    HEAD,
-    NO_UPLINK,
-    PREFIXES,
-    NetworkdFile,
-    NetworkdSource,
-    bridge_files,
-    stated_addresses,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
+from ..._base.errors import ConflictError, HostError
+from ..._base.files import read_text
+from ..commands import is_active, run
+from ..switch.guarded import Command, GuardedFile
+from .kernel import kernel_commands
+from .manager import Parts, WantedBridge, check_routes_are_known, delete_link
+from .networkd_spec import changed_file
+from .networkd_text import HEAD, NO_UPLINK, PREFIXES, NetworkdFile, NetworkdSource, bridge_files, stated_addresses
 
 LASTING, TRIAL = "/etc/systemd/network", "/run/systemd/network"
 # systemd.network(5): of two files with one name, the one in the earlier folder counts.

@@ -10,17 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.sections import (
-    Section,
-    as_text,
-    parse,
-    with_entries,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import (
-    STP_DELAY_SECONDS,
-    BridgeSpec,
-    vlan_word,
-)
+from ..spec import STP_DELAY_SECONDS, BridgeSpec, vlan_word
+from .sections import Section, as_text, parse, with_entries
 
 # What a spec that names addresses replaces as a whole: these keys of [Network], and these sections.
 _ADDRESSING_KEYS = frozenset(

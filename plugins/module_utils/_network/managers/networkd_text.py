@@ -13,21 +13,10 @@ import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_spec import (
-    netdev_with,
-    network_with,
-    port_with,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.sections import (
-    Section,
-    as_text,
-    parse,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.spec import (
-    BridgeSpec,
-    Uplink,
-)
+from ..._base.errors import ConflictError, UnsupportedError
+from ..spec import BridgeSpec, Uplink
+from .networkd_spec import netdev_with, network_with, port_with
+from .sections import Section, as_text, parse
 
 # Sections about the network that a link is in go to the bridge; all others (queueing, hardware) stay at the uplink.
 _SECTIONS_OF_THE_BRIDGE = frozenset(

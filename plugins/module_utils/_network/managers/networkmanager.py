@@ -9,33 +9,14 @@ import glob
 import os
 import shutil
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    NotFoundError,
-    UnsupportedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._network.commands import IS_PORT, is_active, run
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.kernel import kernel_commands
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.keyfile import (
-    HEAD,
-    Profile,
-    bridge_profiles,
-    changed_profile,
-    profile_names,
-    profile_uuid,
-    uuid_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
-    Parts,
-    WantedBridge,
-    check_is_known,
-    check_routes_are_known,
-    delete_link,
-)
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.sections import parse
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedFile
+from ..._base.errors import ConflictError, HostError, NotFoundError, UnsupportedError
+from ..._base.files import read_text
+from ..commands import IS_PORT, is_active, run
+from ..switch.guarded import Command, GuardedFile
+from .kernel import kernel_commands
+from .keyfile import HEAD, Profile, bridge_profiles, changed_profile, profile_names, profile_uuid, uuid_of
+from .manager import Parts, WantedBridge, check_is_known, check_routes_are_known, delete_link
+from .sections import parse
 
 # Of two profiles with one UUID, the one in /run counts (NMSKeyfileStorageType in NetworkManager's
 # src/core/settings/plugins/keyfile/nms-keyfile-utils.h).

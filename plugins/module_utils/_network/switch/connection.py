@@ -17,9 +17,9 @@ import socket
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
-from ansible_collections.brine.virt.plugins.module_utils._network.commands import run
+from ..._base.errors import HostError, UnsupportedError
+from ..._base.files import read_text
+from ..commands import run
 
 # OpenSSH, since 9.8 with a program of its own for each connection, and Dropbear. The kernel cuts names at 15 letters.
 _SERVERS = ("sshd", "sshd-session", "dropbear")

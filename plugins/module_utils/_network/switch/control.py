@@ -30,12 +30,12 @@ import time
 import typing as t
 from dataclasses import asdict, dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import LockTimeout, locked_file, read_text
-from ansible_collections.brine.virt.plugins.module_utils._network.commands import run
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.connection import check_newer
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import GuardedChange
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.script import (
+from ..._base.errors import ConflictError, HostError, InputError
+from ..._base.files import LockTimeout, locked_file, read_text
+from ..commands import run
+from .connection import check_newer
+from .guarded import GuardedChange
+from .script import (
     ABORT,
     APPLIED,
     ARMED,

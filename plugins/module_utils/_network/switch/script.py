@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import Command, GuardedChange
+from .guarded import Command, GuardedChange
 
 # States of a switch, in its file `state`.
 ARMED = "armed"

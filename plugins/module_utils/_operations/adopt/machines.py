@@ -9,16 +9,12 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, outcome, own_error
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
-from ansible_collections.brine.virt.plugins.module_utils._operations.adopt.plan import (
-    AdoptionPlan,
-    plan_adoption,
-    require_unchanged,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ..._base.errors import VirtError, outcome, own_error
+from ..._host.connection import VirConnect
+from ..._host.locks import hypervisor_lock, machine_lock
+from ..._host.machines import domains as host_domains
+from ..hypervisor_view import HypervisorView
+from .plan import AdoptionPlan, plan_adoption, require_unchanged
 
 
 @dataclass

@@ -9,27 +9,17 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    InputError,
-    NotFoundError,
-    UnsupportedError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    BUILDING,
-    NAMESPACE,
-    MachineNotes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.device_names import name_disks, name_nics
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
-from ansible_collections.brine.virt.plugins.module_utils._operations.adopt.volumes import DiskDecision, decide_disks
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import require_no_claim
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ..._base.errors import ConflictError, InputError, NotFoundError, UnsupportedError, one_of_these
+from ..._host.connection import translate_errors
+from ..._host.machines.domains import Domain
+from ..._host.machines.record import state_name
+from ..._model.metadata.machine import BUILDING, NAMESPACE, MachineNotes
+from ..._model.metadata.migration import read_migration_note
+from ..._model.spec.device_names import name_disks, name_nics
+from ..._model.spec.names import machine_name
+from ..create.claims import require_no_claim
+from ..hypervisor_view import HypervisorView
+from .volumes import DiskDecision, decide_disks
 
 # All versions of our metadata have it; what follows is the version.
 _ANY_VERSION = NAMESPACE.rpartition(":")[0]

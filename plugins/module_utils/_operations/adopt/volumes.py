@@ -9,19 +9,15 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import volume_exists, why_kept
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW, driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.disks import (
-    MachineDisk,
-    identity_of_note,
-    read_disks,
-)
+from ..._base.errors import ConflictError, InputError, one_of_these
+from ..._base.xml import etree
+from ..._host.machines.domains import Domain
+from ..._host.storage.usage import volume_exists, why_kept
+from ..._model.disk_format import QCOW2, RAW, driver_format
+from ..._model.image.name import parse_image_volume
+from ..._model.metadata.machine import MachineNotes, VolumeNote
+from ..hypervisor_view import HypervisorView
+from ..purge.disks import MachineDisk, identity_of_note, read_disks
 
 _LISTED = "the metadata list it already"
 _NAMED = "disks names it, and nothing else uses it"

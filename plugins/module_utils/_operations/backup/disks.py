@@ -8,18 +8,18 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.images import chain_bytes
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.source_file import source_file
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import require_known_formats
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DISK, SEED, SourceFile
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import NETWORK, DiskSource
+from ..._base.errors import HostError, UnsupportedError
+from ..._base.xml import attribute, etree, read_description
+from ..._host.backup.images import chain_bytes
+from ..._host.backup.source_file import source_file
+from ..._host.connection import translate_errors
+from ..._host.machines.domains import Domain
+from ..._host.storage.file_chain import require_known_formats
+from ..._host.storage.pools import Pools
+from ..._model.backup.manifest import DISK, SEED, SourceFile
+from ..._model.disk_format import QCOW2, driver_format
+from ..._model.metadata.machine import VolumeNote
+from ..._model.xml.disk_source import NETWORK, DiskSource
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import contextlib
 import os
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, foreign_in
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, why_kept
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.merging import Merge
+from ..._host.backup.directory import Backups, foreign_in
+from ..._host.connection import VirConnect
+from ..._host.storage.usage import Usage, why_kept
+from ..._model.backup.manifest import Manifest
+from ..._model.backup.merging import Merge
 
 
 class KeptBackups:

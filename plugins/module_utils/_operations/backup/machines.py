@@ -11,42 +11,23 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    InputError,
-    VirtError,
-    own_error,
-    stopped,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups, locked
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.job import end_job_of_killed_run
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import end_merge
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import (
-    OnBytes,
-    verify_backup,
-    verify_chain,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.kept import KeptBackups
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.make import BackupMaker
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import (
-    BackupPlan,
-    plan_backup,
-    require_room,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult, noted
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.retain import (
-    STAY,
-    end_words,
-    foresee,
-    retain,
-    tidy_words,
-)
+from ..._base.errors import InputError, VirtError, own_error, stopped
+from ..._host.backup import directory
+from ..._host.backup.directory import Backups, list_backups, locked
+from ..._host.backup.job import end_job_of_killed_run
+from ..._host.backup.merge import end_merge
+from ..._host.backup.verify import OnBytes, verify_backup, verify_chain
+from ..._host.connection import VirConnect
+from ..._host.locks import machine_lock
+from ..._host.progress import ProgressFile
+from ..._model.backup.manifest import Manifest
+from ..._model.meter import ProgressMeter
+from .kept import KeptBackups
+from .make import BackupMaker
+from .options import BackupOptions
+from .plan import BackupPlan, plan_backup, require_room
+from .result import BackupResult, noted
+from .retain import STAY, end_words, foresee, retain, tidy_words
 
 _LEFT_STAYS = "what an interrupted run has left stays"
 

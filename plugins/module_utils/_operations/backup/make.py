@@ -13,25 +13,20 @@ import threading
 import typing as t
 from datetime import datetime, timezone
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes, root_hint, write_whole
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory, images, state_files
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import (
-    described_checkpoints,
-    own_checkpoints,
-    remove_checkpoint,
-    snapshots,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.job import run_backup
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.quiesce import freeze, thawed
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.source_file import source_file
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import digest_file
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import last_start
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.backup_xml import backup_xml, checkpoint_xml
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
+from ..._base.errors import ConflictError, HostError, VirtError
+from ..._base.files import allocated_bytes, root_hint, write_whole
+from ..._base.xml import read_description
+from ..._host.backup import directory, images, state_files
+from ..._host.backup.checkpoints import described_checkpoints, own_checkpoints, remove_checkpoint, snapshots
+from ..._host.backup.job import run_backup
+from ..._host.backup.quiesce import freeze, thawed
+from ..._host.backup.source_file import source_file
+from ..._host.backup.verify import digest_file
+from ..._host.connection import VirConnect, translate_errors
+from ..._host.machines.start_watch import last_start
+from ..._host.storage.disk_lock import DiskLock
+from ..._model.backup.backup_xml import backup_xml, checkpoint_xml
+from ..._model.backup.manifest import (
     DISK,
     DOMAIN_XML,
     DiskEntry,
@@ -41,11 +36,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest 
     checkpoint_words,
     time_text,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.next_id import next_id
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.disks import BackupDisk
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import BackupPlan, definition_of
+from ..._model.backup.next_id import next_id
+from ..._model.meter import ProgressMeter
+from .disks import BackupDisk
+from .options import BackupOptions
+from .plan import BackupPlan, definition_of
 
 _NVRAM = "nvram.fd"
 _NO_ACCESS = "Permission denied"

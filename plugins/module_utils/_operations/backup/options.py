@@ -8,11 +8,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.place import plain_path
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.quiesce import AUTO
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.trust import read_owner
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep, read_keep
+from ..._base.errors import InputError
+from ..._host.backup.place import plain_path
+from ..._host.backup.quiesce import AUTO
+from ..._host.backup.trust import read_owner
+from ..._model.backup.retention import Keep, read_keep
 
 PRESENT, VERIFIED = "present", "verified"
 _MOST_FREEZE_SECONDS = 600

@@ -9,36 +9,22 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    NotFoundError,
-    UnsupportedError,
-    VirtError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import sizes_since, snapshots
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import require_free
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import problem_of
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain, list_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL, list_snapshots
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
-    DISK,
-    FULL,
-    INCREMENTAL,
-    Manifest,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.disks import (
-    BackupDisk,
-    find_disks,
-    require_local_disks,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
+from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, VirtError
+from ..._host.backup.checkpoints import sizes_since, snapshots
+from ..._host.backup.directory import Backups, list_backups
+from ..._host.backup.merge import require_free
+from ..._host.backup.verify import problem_of
+from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.machines.domains import Domain, list_domains
+from ..._host.machines.snapshots import EXTERNAL, list_snapshots
+from ..._host.storage.full_disk import free_in
+from ..._host.storage.pools import Pools
+from ..._model.backup.manifest import DISK, FULL, INCREMENTAL, Manifest
+from ..._model.disk_format import QCOW2
+from ..._model.metadata.machine import BUILDING
+from ..._model.metadata.migration import read_migration_note
+from .disks import BackupDisk, find_disks, require_local_disks
+from .options import BackupOptions
 
 # As many as libvirt follows. Of 1100 images qemu-img 7.2 opens no more than a process may have files, and runs out of
 # its stack where it may have more, so that nothing can be restored.

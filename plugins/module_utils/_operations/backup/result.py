@@ -9,10 +9,10 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError, outcome
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import BackupPlan
+from ..._base.errors import VirtError, outcome
+from ..._host.backup.directory import Backups
+from ..._model.backup.manifest import Manifest
+from .plan import BackupPlan
 
 
 @dataclass

@@ -10,37 +10,27 @@ import typing as t
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, stopped
-from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
-from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import (
-    merge_backup,
-    needed_bytes,
-    require_free,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import problem_of, verify_chain
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import unseen_program
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
-    DISK,
-    INCREMENTAL,
-    DiskEntry,
-    Manifest,
-    time_text,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.merging import Merge, merges
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.next_id import next_id
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import removable
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.kept import KeptBackups
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.make import file_of
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import BackupPlan
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult, noted
+from ..._base.errors import ConflictError, stopped
+from ..._base.files import allocated_bytes
+from ..._host.backup import directory
+from ..._host.backup.directory import Backups, list_backups
+from ..._host.backup.merge import merge_backup, needed_bytes, require_free
+from ..._host.backup.verify import problem_of, verify_chain
+from ..._host.connection import VirConnect
+from ..._host.locks import hypervisor_lock
+from ..._host.storage.disk_lock import first_open
+from ..._host.storage.full_disk import free_in
+from ..._host.storage.usage import unseen_program
+from ..._model.backup.manifest import DISK, INCREMENTAL, DiskEntry, Manifest, time_text
+from ..._model.backup.merging import Merge, merges
+from ..._model.backup.next_id import next_id
+from ..._model.backup.retention import removable
+from ..._model.meter import ProgressMeter
+from .kept import KeptBackups
+from .make import file_of
+from .options import BackupOptions
+from .plan import BackupPlan
+from .result import BackupResult, noted
 
 STAY = "backups that are not to be kept stay"
 

@@ -17,18 +17,14 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    BUILDING,
-    MachineNotes,
-    notes_to_element,
-)
+from ..._base.errors import ConflictError, VirtError
+from ..._base.xml import etree
+from ..._host.connection import VirConnect
+from ..._host.facts.guest_capabilities import GuestCapabilities
+from ..._host.machines import domains as host_domains
+from ..._host.machines.domains import Domain
+from ..._host.machines.undefine import undefine
+from ..._model.metadata.machine import BUILDING, MachineNotes, notes_to_element
 
 
 @dataclass(frozen=True)

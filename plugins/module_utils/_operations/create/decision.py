@@ -9,14 +9,14 @@ import typing as t
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, inside
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance, read_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import Claim, new_claims
+from ..._base.errors import ConflictError, inside
+from ..._base.xml import MIB
+from ..._host.connection import VirConnect, is_local
+from ..._host.facts.maintenance import Maintenance, read_maintenance
+from ..._host.machines.domains import Domain
+from ..._host.storage.pools import Pools
+from ..._model.spec.fields import validators
+from .claims import Claim, new_claims
 
 _KIB_PER_MIB = 1024
 

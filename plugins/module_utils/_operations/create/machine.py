@@ -17,44 +17,27 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, inside
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.schema import check_schema
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import own_files, undefine
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    BUILDING,
-    READY,
-    DiskNote,
-    ImageNote,
-    MachineNotes,
-    NicNote,
-    SeedNote,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import order_of
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import disk_targets
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import domain_xml
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.seed import (
-    PlannedSeed,
-    plan_seed,
-    seed_step,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.unfinished import steps_to_clear
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import (
-    PlannedDisk,
-    check_free_space,
-    disk_step,
-    plan_disk,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import check_fragment_disks
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step, Turn
-from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey, make_host_keys
-from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
+from ..._base.errors import ConflictError, inside
+from ..._base.xml import read_description
+from ..._host.connection import is_local, libvirt, translate_errors
+from ..._host.machines import domains as host_domains
+from ..._host.machines.domains import Domain
+from ..._host.machines.schema import check_schema
+from ..._host.machines.undefine import own_files, undefine
+from ..._model.metadata.machine import BUILDING, READY, DiskNote, ImageNote, MachineNotes, NicNote, SeedNote
+from ..._model.spec.machine import Machine
+from ..._model.spec.start_order import order_of
+from ..._model.xml.devices import disk_targets
+from ..._model.xml.domain import domain_xml
+from ..._seeding.host_keys import HostKey, make_host_keys
+from ..._seeding.nocloud import seed_digest
+from ..disks.new_volume import VolumeOwner
+from ..disks.planned import PlannedDisk, check_free_space, disk_step, plan_disk
+from ..disks.sharing import check_fragment_disks
+from ..hypervisor import Hypervisor
+from ..plan import Step, Turn
+from .seed import PlannedSeed, plan_seed, seed_step
+from .unfinished import steps_to_clear
 
 
 def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinished: Domain | None) -> list[Step]:

@@ -8,26 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import require_bindings
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import (
-    VolumeOwner,
-    free_name,
-    mark_for,
-    volume_step,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import PlannedDisk
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import WRITES, VolumeUseByDisk
-from ansible_collections.brine.virt.plugins.module_utils._seeding.guestfs import seed_disk
-from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import HostKey
-from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_documents, seed_image
+from ..._base.errors import InputError, inside
+from ..._host.storage import volumes
+from ..._host.storage.ceph import require_bindings
+from ..._host.storage.pools import Pool
+from ..._model.metadata.machine import CreationNote, VolumeNote
+from ..._model.spec.machine import Machine
+from ..._model.xml.disk_source import FILE, DiskSource
+from ..._seeding.guestfs import seed_disk
+from ..._seeding.host_keys import HostKey
+from ..._seeding.nocloud import seed_documents, seed_image
+from ..disks.new_volume import VolumeOwner, free_name, mark_for, volume_step
+from ..disks.planned import PlannedDisk
+from ..hypervisor import Hypervisor
+from ..plan import Step
+from ..task_volumes import WRITES, VolumeUseByDisk
 
 
 @dataclass(frozen=True)

@@ -5,27 +5,16 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import require_proven
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
-    PoolVolume,
-    Usage,
-    delete_unused,
-    require_unused,
-    volume_exists,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    BUILDING,
-    NAMESPACE,
-    PREFIX,
-    MachineNotes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ..._base.errors import ConflictError
+from ..._host.connection import translate_errors
+from ..._host.machines import domains as host_domains
+from ..._host.machines.domains import Domain
+from ..._host.machines.undefine import undefine
+from ..._host.storage.proof import require_proven
+from ..._host.storage.usage import PoolVolume, Usage, delete_unused, require_unused, volume_exists
+from ..._model.metadata.machine import BUILDING, NAMESPACE, PREFIX, MachineNotes
+from ..hypervisor import Hypervisor
+from ..plan import Step
 
 
 def steps_to_clear(unfinished: Domain, hypervisor: Hypervisor) -> list[Step]:

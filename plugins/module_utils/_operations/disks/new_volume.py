@@ -10,16 +10,16 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import is_defined
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand, has_marks
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import was_replaced
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ..._base.errors import ConflictError
+from ..._host.machines.redefine import is_defined
+from ..._host.storage import volumes
+from ..._host.storage.pools import Pool
+from ..._host.storage.proof import by_hand, has_marks
+from ..._host.storage.usage import delete_unused
+from ..._model.metadata.machine import VolumeNote
+from ..hypervisor import Hypervisor
+from ..ownership import was_replaced
+from ..plan import Step
 
 
 def mark_for(pool: Pool, volume: str, own: Sequence[VolumeNote]) -> str:

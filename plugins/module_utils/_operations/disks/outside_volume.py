@@ -13,18 +13,18 @@ import contextlib
 import os
 import posixpath
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import unfinished_of
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_volume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW, format_by_name
-from ansible_collections.brine.virt.plugins.module_utils._model.image.header import unusable_format
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, Header, read_header
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, read_upload
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import writer_of
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ..._base.errors import ConflictError, NotFoundError, one_of_these
+from ..._host.storage.pools import Pool
+from ..._host.storage.proof import unfinished_of
+from ..._host.storage.volume_bytes import read_volume
+from ..._host.storage.volume_facts import Volume, find_volume
+from ..._model.disk_format import QCOW2, RAW, format_by_name
+from ..._model.image.header import unusable_format
+from ..._model.image.qcow2 import BrokenQcow2Error, Header, read_header
+from ..._model.image.upload_mark import MARK_BYTES, read_upload
+from ..._model.xml.disk_source import FILE, DiskSource
+from ..hypervisor import Hypervisor
+from .sharing import writer_of
 
 # No chain of overlays that people make is as long.
 _LONGEST_CHAIN = 64

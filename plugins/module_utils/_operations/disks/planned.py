@@ -10,46 +10,28 @@ import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    InputError,
-    NotFoundError,
-    VirtError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import measure_raw
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
-from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import (
-    bring_image,
-    clone_image,
-    image_in,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import require_bindings
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import create_copy, shares_blocks
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import NO_MEDIUM, Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import Placed
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import (
-    VolumeOwner,
-    free_name,
-    mark_for,
-    volume_step,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.outside_volume import outside_volume
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import (
-    check_backing,
-    check_source,
-    how_used,
-    plan_use,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import BACKED
+from ..._base.errors import InputError, NotFoundError, VirtError
+from ..._base.qemu_img import measure_raw
+from ..._base.xml import MIB
+from ..._host.images.clustered import bring_image, clone_image, image_in
+from ..._host.images.listing import StoredImage
+from ..._host.storage import volumes
+from ..._host.storage.ceph import require_bindings
+from ..._host.storage.pools import Pool
+from ..._host.storage.transfer.copy import create_copy, shares_blocks
+from ..._host.storage.volume_facts import Volume
+from ..._model.free_space import require_free_space
+from ..._model.metadata.machine import CreationNote, VolumeNote
+from ..._model.spec.disk import NO_MEDIUM, Disk
+from ..._model.spec.machine import Machine
+from ..._model.xml.devices import Placed
+from ..._model.xml.disk_source import FILE, DiskSource
+from ..hypervisor import Hypervisor
+from ..plan import Step
+from ..task_volumes import BACKED
+from .new_volume import VolumeOwner, free_name, mark_for, volume_step
+from .outside_volume import outside_volume
+from .sharing import check_backing, check_source, how_used, plan_use
 
 # Protocols that QEMU reads a CD from by itself.
 _WEB = {"http": 80, "https": 443, "ftp": 21}

@@ -12,24 +12,18 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError, inside
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import VolumeUser
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import is_busy
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import fragment_disks
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import (
-    BACKED,
-    READS,
-    SHARES,
-    WRITES,
-    VolumeUseByDisk,
-)
+from ..._base.errors import ConflictError, VirtError, inside
+from ..._base.xml import etree
+from ..._host.storage.pools import Pool
+from ..._host.storage.users import VolumeUser
+from ..._host.storage.volume_facts import is_busy
+from ..._model.image.name import parse_image_volume
+from ..._model.spec.disk import Disk
+from ..._model.spec.fragment import fragment_disks
+from ..._model.spec.machine import Machine
+from ..._model.xml.disk_source import BLOCK, DiskSource
+from ..hypervisor import Hypervisor
+from ..task_volumes import BACKED, READS, SHARES, WRITES, VolumeUseByDisk
 
 # What a disk does with its volume, each more than the one before.
 _MORE_AND_MORE = (READS, SHARES, WRITES)

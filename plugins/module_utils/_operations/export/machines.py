@@ -9,27 +9,17 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    InputError,
-    VirtError,
-    as_virt_error,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platform import GuestPlatforms
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._model.export.entry import (
-    Export,
-    MachineFacts,
-    export_machine,
-    notes_for_export,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.domain import GuestPlatform
-from ansible_collections.brine.virt.plugins.module_utils._operations.export.origins import read_origins
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ..._base.errors import ConflictError, InputError, VirtError, as_virt_error
+from ..._base.xml import attribute, read_description
+from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.facts.guest_platform import GuestPlatforms
+from ..._host.machines.domains import Domain
+from ..._model.export.entry import Export, MachineFacts, export_machine, notes_for_export
+from ..._model.metadata.machine import BUILDING
+from ..._model.spec.reading.machines import read_machine
+from ..._model.xml.domain import GuestPlatform
+from ..hypervisor_view import HypervisorView
+from .origins import read_origins
 
 _ANY_MACHINE = {"name": "any", "vcpus": 1, "memory": 1024, "disk_profile": "none", "nic_profile": "none"}
 

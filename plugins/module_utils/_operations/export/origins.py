@@ -8,22 +8,22 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree
-from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import image_below
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import has_bindings
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW, driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.export.devices import DiskOrigin, find_disk
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import REMOVABLE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import LEAST_PLAIN_MIB
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ..._base.errors import VirtError
+from ..._base.xml import MIB, etree
+from ..._host.images.clustered import image_below
+from ..._host.storage.ceph import has_bindings
+from ..._host.storage.pools import Pool
+from ..._host.storage.volume_facts import Volume, find_volume
+from ..._model.attachments import disk_source
+from ..._model.disk_format import RAW, driver_format
+from ..._model.export.devices import DiskOrigin, find_disk
+from ..._model.image.name import parse_image_volume
+from ..._model.metadata.machine import MachineNotes, VolumeNote
+from ..._model.spec.disk import REMOVABLE
+from ..._model.spec.fields.table import Values
+from ..._model.spec.fields.units import LEAST_PLAIN_MIB
+from ..._model.xml.disk_source import FILE, NETWORK, DiskSource
+from ..hypervisor_view import HypervisorView
 
 _WEB = ("http", "https", "ftp")
 

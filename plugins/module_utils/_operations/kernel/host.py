@@ -9,10 +9,10 @@ import contextlib
 import os
 import re
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import program_errors, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text, root_hint, write_whole
-from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.spec import MARK, same_words, size_kib
+from ..._base.commands import program_errors, run_program
+from ..._base.errors import HostError
+from ..._base.files import read_text, root_hint, write_whole
+from .spec import MARK, same_words, size_kib
 
 _SYSTEMCTL_SECONDS = 90
 

@@ -11,15 +11,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    InputError,
-    Mistakes,
-    UnsupportedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.host import Host
-from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.spec import (
+from ..._base.errors import ConflictError, HostError, InputError, Mistakes, UnsupportedError
+from ..plan import Step
+from .host import Host
+from .spec import (
     BRIDGE_KEYS,
     KSM_FILE,
     KSM_RUN,
@@ -34,7 +29,6 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.kernel.spec
     size_name,
     sysctl_path,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 # What is left to the host when pages are taken from its memory.
 KEPT_KIB = 512 * 1024

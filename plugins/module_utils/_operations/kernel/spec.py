@@ -9,7 +9,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
+from ..._base.errors import InputError, Mistakes
 
 # sysctl.d(5): of two files that set one key the last by name counts. 99-sysctl.conf is Debian's /etc/sysctl.conf.
 SYSCTL_FILE = "/etc/sysctl.d/99-zz-brine-virt.conf"

@@ -12,27 +12,15 @@ from __future__ import annotations
 import contextlib
 import time
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationContext
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
-    Endpoints,
-    find,
-    set_autostart,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.presence import (
-    Presences,
-    see,
-    see_both,
-    shared_files,
-    written_files,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    SourceMachine,
-)
+from ..._base.errors import ConflictError, HostError, VirtError
+from ..._base.xml import read_description
+from ..._host.connection import VirConnect, translate_errors
+from ..._host.machines.undefine import undefine
+from ..._host.storage.disk_lock import DiskLock
+from .context import MigrationContext
+from .endpoints.location import Endpoints, find, set_autostart
+from .endpoints.presence import Presences, see, see_both, shared_files, written_files
+from .endpoints.source_and_target import SourceMachine
 
 # A daemon that has just started looks after one machine after the other.
 _SETTLE_SECONDS = 15.0

@@ -12,25 +12,15 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.migration import DISKS
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    MigrationNote,
-    VolumeIdentity,
-    VolumeRef,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
-    Endpoints,
-    set_autostart,
-    write_note,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    MigrationTarget,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import MIRROR, DiskMigration
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ..._base.errors import HostError
+from ..._host.machines.migration import DISKS
+from ..._model.metadata.migration import MigrationNote, VolumeIdentity, VolumeRef
+from ..hypervisor_view import HypervisorView
+from ..plan import Step
+from .endpoints.location import Endpoints, set_autostart, write_note
+from .endpoints.options import MigrationOptions
+from .endpoints.source_and_target import MigrationTarget
+from .storage.disks import MIRROR, DiskMigration
 
 ProgressCallback = t.Callable[[str, int, int], t.Any]
 # What libvirt calls its figures of a migration that has ended, and we in the result.

@@ -12,64 +12,29 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import last_start
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    MigrationNote,
-    read_migration_note,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.broken_off import (
-    end_at_source,
-    is_taken_over,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
-    MigrationContext,
-    MigrationPlan,
-    NoteWriter,
-    ProgressCallback,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    MigrationTarget,
-    SourceMachine,
-    read_source_machine,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
+from ..._base.errors import ConflictError
+from ..._host.identity import host_identity
+from ..._host.machines.start_watch import last_start
+from ..._model.metadata.migration import MigrationNote, read_migration_note
+from ..._model.metadata.snapshots import read_set_aside
+from ..plan import Step
+from .broken_off import end_at_source, is_taken_over
+from .context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
+from .endpoints.source_and_target import MigrationTarget, SourceMachine, read_source_machine
+from .preflight import (
     check_free_space_on_target,
     check_source_machine,
     check_source_volumes,
     check_target,
     space_requests,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import (
-    TargetRecheck,
-    recheck_source,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import (
-    check_snapshots_on_target,
-    set_aside_step,
-    snapshots_to_carry,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.steps import (
-    PreparingSteps,
-    finishing_steps,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import (
-    CONTENT,
-    SHARED,
-    DiskMigration,
-    plan_disks,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.images import (
-    is_stored,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.switch import (
-    figures,
-    move_step,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from .recheck import TargetRecheck, recheck_source
+from .snapshots import check_snapshots_on_target, set_aside_step, snapshots_to_carry
+from .steps import PreparingSteps, finishing_steps
+from .storage.disks import CONTENT, SHARED, DiskMigration, plan_disks
+from .storage.images import is_stored
+from .switch import figures, move_step
+from .write_lock import WriteGuard
 
 
 def plan_migration(name: str, context: MigrationContext, where: str, on_progress: ProgressCallback) -> MigrationPlan:

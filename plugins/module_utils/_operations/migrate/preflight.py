@@ -7,34 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    NotFoundError,
-    UnsupportedError,
-    VirtError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import (
-    check_same_network,
-    read_network,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import why_kept
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import start_files, ties_of_domain
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest, require_free_space
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_work
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    MigrationTarget,
-    SourceMachine,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import check_snapshots
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import is_left_over
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
+from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, VirtError, one_of_these
+from ..._base.xml import attribute, etree, read_description
+from ..._host.connection import libvirt, translate_errors
+from ..._host.facts.networks import check_same_network, read_network
+from ..._host.machines.domains import Domain
+from ..._host.storage.usage import why_kept
+from ..._model.attachments import start_files, ties_of_domain
+from ..._model.free_space import SpaceRequest, require_free_space
+from ..._model.metadata.machine import BUILDING
+from ..._model.metadata.snapshots import read_work
+from ..hypervisor_view import HypervisorView
+from .endpoints.options import MigrationOptions
+from .endpoints.source_and_target import MigrationTarget, SourceMachine
+from .snapshots import check_snapshots
+from .storage.cleanup import is_left_over
+from .storage.disks import DiskMigration
 
 
 def check_source_machine(machine: SourceMachine, options: MigrationOptions, where: str) -> None:

@@ -9,27 +9,17 @@ import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
-    NAMESPACE as SNAPSHOTS_NAMESPACE,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationContext
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    MigrationTarget,
-    SourceMachine,
-    read_source_machine,
-    source_words,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
-    check_free_space_on_target,
-    check_target,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import DiskMigration
+from ..._base.errors import ConflictError
+from ..._base.xml import etree, need, read_description
+from ..._host.connection import libvirt, translate_errors
+from ..._host.machines.domains import Domain
+from ..._model.metadata.machine import read_notes
+from ..._model.metadata.migration import NAMESPACE
+from ..._model.metadata.snapshots import NAMESPACE as SNAPSHOTS_NAMESPACE
+from .context import MigrationContext
+from .endpoints.source_and_target import MigrationTarget, SourceMachine, read_source_machine, source_words
+from .preflight import check_free_space_on_target, check_target
+from .storage.disks import DiskMigration
 
 
 def recheck_source(planned: SourceMachine, check: Callable[[SourceMachine], None], where: str) -> None:

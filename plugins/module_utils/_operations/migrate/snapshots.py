@@ -13,19 +13,14 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back, read_texts, set_aside
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
-    CEPH,
-    INTERNAL,
-    KnownSnapshot,
-    list_snapshots,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ..._base.errors import UnsupportedError, VirtError
+from ..._base.xml import etree, read_description
+from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.machines.set_aside import put_back, read_texts, set_aside
+from ..._host.machines.snapshots import CEPH, INTERNAL, KnownSnapshot, list_snapshots
+from ..._model.attachments import written_places
+from ..._model.metadata.snapshots import read_set_aside
+from ..plan import Step
 
 
 def check_snapshots(name: str, handle: t.Any, *, active: bool, undefine_source: bool, where: str) -> None:

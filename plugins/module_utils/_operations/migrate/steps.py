@@ -11,58 +11,30 @@ import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnreachableError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import SentFile, flushed
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import send_file
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    MigrationNote,
-    VolumeIdentity,
-    VolumeRef,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.broken_off import forget_left_over
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
-    MigrationContext,
-    MigrationPlan,
-    NoteWriter,
-    ProgressCallback,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
-    Endpoints,
-    find,
-    find_location,
-    set_autostart,
-    write_note,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    SourceMachine,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import TargetRecheck
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import (
-    clear_target,
-    delete_proven,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import (
-    CONTENT,
-    BaseImage,
-    DiskMigration,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.images import copy_image_to_target
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.volume_identity import (
-    identify_made,
-    identify_source,
-    identify_whole,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.switch import PROVISION_SECONDS
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ..._base.errors import HostError, UnreachableError
+from ..._host.connection import VirConnect, translate_errors
+from ..._host.locks import hypervisor_lock
+from ..._host.machines.set_aside import put_back
+from ..._host.storage import volumes
+from ..._host.storage.full_pool import full_pool_named
+from ..._host.storage.pool_refresh import refresh_pool
+from ..._host.storage.transfer.flush import SentFile, flushed
+from ..._host.storage.transfer.upload import send_file
+from ..._host.storage.transfer.uploader import new_upload
+from ..._model.metadata.migration import MigrationNote, VolumeIdentity, VolumeRef
+from ..._model.xml.disk_source import FILE
+from ..plan import Step
+from .broken_off import forget_left_over
+from .context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
+from .endpoints.location import Endpoints, find, find_location, set_autostart, write_note
+from .endpoints.source_and_target import SourceMachine
+from .recheck import TargetRecheck
+from .storage.cleanup import clear_target, delete_proven
+from .storage.disks import CONTENT, BaseImage, DiskMigration
+from .storage.images import copy_image_to_target
+from .storage.volume_identity import identify_made, identify_source, identify_whole
+from .switch import PROVISION_SECONDS
+from .write_lock import WriteGuard
 
 
 @dataclass(frozen=True)

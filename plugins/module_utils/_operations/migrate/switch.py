@@ -10,38 +10,25 @@ import time
 import typing as t
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.migration import MigrationControls, migrate
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.migrated_domain import migrated_domain_xml
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.broken_off import settle_switch
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
-    MigrationContext,
-    MigrationPlan,
-    ProgressCallback,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
-    find,
-    find_location,
-    find_location_after_switch,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import flags, parameters
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.presence import see
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    SourceMachine,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import (
-    TargetRecheck,
-    recheck_definition,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import MIRROR, DiskMigration
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.images import is_stored
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ..._base.errors import ConflictError, HostError, VirtError
+from ..._base.xml import read_description
+from ..._host.connection import libvirt, translate_errors
+from ..._host.locks import hypervisor_lock
+from ..._host.machines.migration import MigrationControls, migrate
+from ..._host.storage.pools import Pools
+from ..._model.metadata.migration import VolumeRef
+from ..._model.xml.migrated_domain import migrated_domain_xml
+from ..plan import Step
+from .broken_off import settle_switch
+from .context import MigrationContext, MigrationPlan, ProgressCallback
+from .endpoints.location import find, find_location, find_location_after_switch
+from .endpoints.options import flags, parameters
+from .endpoints.presence import see
+from .endpoints.source_and_target import SourceMachine
+from .recheck import TargetRecheck, recheck_definition
+from .storage.disks import MIRROR, DiskMigration
+from .storage.images import is_stored
+from .write_lock import WriteGuard
 
 # How long a run that makes or changes machines at the source may take.
 PROVISION_SECONDS = 300

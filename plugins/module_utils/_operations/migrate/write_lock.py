@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import StartWatch
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import is_active
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    SourceMachine,
-)
+from ..._base.errors import ConflictError, HostError, VirtError
+from ..._host.connection import VirConnect
+from ..._host.machines.start_watch import StartWatch
+from ..._host.storage.disk_lock import DiskLock
+from .endpoints.location import is_active
+from .endpoints.source_and_target import SourceMachine
 
 _AGAIN = "Nothing was changed here. Run it again"
 

@@ -13,11 +13,11 @@ import ipaddress
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.host_routes import HostRoute, IPNetwork
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.spec import NetworkSpec
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.table import OWN_BRIDGE
-from ansible_collections.brine.virt.plugins.module_utils._operations.networks.view import NetworkView
+from ..._base.errors import ConflictError, Mistakes
+from ..._host.facts.host_routes import HostRoute, IPNetwork
+from ..._model.spec.resources.network.spec import NetworkSpec
+from ..._model.spec.resources.network.table import OWN_BRIDGE
+from .view import NetworkView
 
 
 def check_collisions(view: NetworkView, spec: NetworkSpec, *, only_starts: bool = False) -> None:

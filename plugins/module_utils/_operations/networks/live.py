@@ -15,12 +15,9 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import drop
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.addressing import (
-    as_address,
-    interface_of,
-)
+from ..._base.xml import etree
+from ..._model.spec.fields.table import drop
+from ..._model.spec.resources.network.addressing import as_address, interface_of
 
 Entry = tuple[t.Any, ...]
 # Whether a section can be changed: what is there, what is to be, and of these what goes and what is new.

@@ -13,27 +13,20 @@ import copy
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.networks.existing import ExistingNetwork
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.rows import in_order, said, same
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.spec import (
-    NetworkSpec,
-    read_network,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.table import (
-    OWN_BRIDGE,
-    read_xml,
-    write_xml,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.networks import steps
-from ansible_collections.brine.virt.plugins.module_utils._operations.networks.collisions import check_collisions
-from ansible_collections.brine.virt.plugins.module_utils._operations.networks.live import Update, live_updates
-from ansible_collections.brine.virt.plugins.module_utils._operations.networks.view import NetworkView
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
+from ..._base.errors import InputError
+from ..._base.xml import etree
+from ..._host.networks.existing import ExistingNetwork
+from ..._model.spec.fields.given import GivenOptions
+from ..._model.spec.fields.table import Values
+from ..._model.spec.resources.network.rows import in_order, said, same
+from ..._model.spec.resources.network.spec import NetworkSpec, read_network
+from ..._model.spec.resources.network.table import OWN_BRIDGE, read_xml, write_xml
+from ..networks import steps
+from ..plan import Step
+from ..resources import ResourcePlan
+from .collisions import check_collisions
+from .live import Update, live_updates
+from .view import NetworkView
 
 
 def read_spec(view: NetworkView, given: GivenOptions) -> NetworkSpec:

@@ -8,22 +8,13 @@ from __future__ import annotations
 import typing as t
 import uuid
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.networks.existing import (
-    ExistingNetwork,
-    definition_text,
-    read_one,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.networks.live import Update
-from ansible_collections.brine.virt.plugins.module_utils._operations.networks.view import NetworkView
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ..._base.errors import ConflictError
+from ..._base.xml import etree, read_description
+from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..._host.networks.existing import ExistingNetwork, definition_text, read_one
+from ..plan import Step
+from .live import Update
+from .view import NetworkView
 
 
 def names_of(machines: t.Sequence[str]) -> str:

@@ -9,17 +9,12 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.host_routes import (
-    HostRoute,
-    bridge_ports,
-    interface_exists,
-    observe_routes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.networks.existing import ExistingNetwork, read_networks
-from ansible_collections.brine.virt.plugins.module_utils._host.networks.users import NetworkUsers, network_users
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.table import OWN_BRIDGE, read_xml
+from ..._host.connection import VirConnect, is_local
+from ..._host.facts.host_routes import HostRoute, bridge_ports, interface_exists, observe_routes
+from ..._host.networks.existing import ExistingNetwork, read_networks
+from ..._host.networks.users import NetworkUsers, network_users
+from ..._model.spec.fields.table import Values
+from ..._model.spec.resources.network.table import OWN_BRIDGE, read_xml
 
 
 @dataclass

@@ -8,21 +8,10 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    InputError,
-    Mistakes,
-    NotFoundError,
-    UnsupportedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    is_local,
-    libvirt,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.devices import (
+from ..._base.errors import ConflictError, InputError, Mistakes, NotFoundError, UnsupportedError
+from ..._base.xml import etree, read_description
+from ..._host.connection import VirConnect, is_local, libvirt, translate_errors
+from ..._host.storage.setup.devices import (
     devices_of_group,
     has_dataset,
     real_paths,
@@ -30,12 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.dev
     require_unused_device,
     signatures_on,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import (
-    BUILT_TYPES,
-    PoolSpec,
-    options_of,
-    with_devices,
-)
+from ..._model.spec.resources.pool import BUILT_TYPES, PoolSpec, options_of, with_devices
 
 
 def needs_building(conn: VirConnect, spec: PoolSpec, root: etree._Element) -> bool:

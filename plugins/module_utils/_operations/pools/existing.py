@@ -9,26 +9,12 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    is_local,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.directory import (
-    group_number,
-    user_number,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import (
-    ACTIVE,
-    INACTIVE,
-    PoolSpec,
-    options_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool_fields import without_password
+from ..._base.errors import NotFoundError, UnsupportedError
+from ..._base.xml import etree, read_description
+from ..._host.connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
+from ..._host.storage.setup.directory import group_number, user_number
+from ..._model.spec.resources.pool import ACTIVE, INACTIVE, PoolSpec, options_of
+from ..._model.spec.resources.pool_fields import without_password
 
 # libvirt's type of the secret that a pool of each type logs in with. https://libvirt.org/formatsecret.html
 _SECRET_USAGES = {"rbd": ("ceph", "VIR_SECRET_USAGE_TYPE_CEPH"), "iscsi": ("iscsi", "VIR_SECRET_USAGE_TYPE_ISCSI")}

@@ -9,25 +9,13 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    is_local,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import is_started
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.devices import (
-    devices_of_group,
-    require_not_used_by_machine,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.directory import (
-    require_mount_point,
-    require_own_directory,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import (
+from ..._base.errors import ConflictError, Mistakes
+from ..._base.xml import etree
+from ..._host.connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
+from ..._host.storage.pool_refresh import is_started
+from ..._host.storage.setup.devices import devices_of_group, require_not_used_by_machine
+from ..._host.storage.setup.directory import require_mount_point, require_own_directory
+from ..._model.spec.resources.pool import (
     ABSENT,
     ACTIVE,
     DIRECTORY_TYPES,
@@ -41,17 +29,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.p
     options_of,
     with_devices,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.pools.building import needs_building
-from ansible_collections.brine.virt.plugins.module_utils._operations.pools.existing import (
-    FoundPool,
-    missing_secret,
-    shown,
-    with_numbers,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.pools.steps import PERMISSIONS, PoolSteps
-from ansible_collections.brine.virt.plugins.module_utils._operations.pools.together import PoolsTogether
-from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
+from ..plan import Step
+from ..resources import ResourcePlan
+from .building import needs_building
+from .existing import FoundPool, missing_secret, shown, with_numbers
+from .steps import PERMISSIONS, PoolSteps
+from .together import PoolsTogether
 
 
 class PoolPlanner:

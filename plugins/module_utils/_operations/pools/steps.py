@@ -11,34 +11,18 @@ import os
 import typing as t
 import uuid
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    is_local,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.directory import (
-    permissions_of,
-    set_permissions,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.pool_users import users_of_pool
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import covers
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import (
-    DIRECTORY_TYPES,
-    PoolSpec,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.pools.building import (
-    build,
-    building_words,
-    needs_building,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.pools.existing import FoundPool
+from ..._base.errors import ConflictError
+from ..._base.xml import etree
+from ..._host.connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
+from ..._host.locks import hypervisor_lock
+from ..._host.storage.pool_refresh import refresh_pool
+from ..._host.storage.setup.directory import permissions_of, set_permissions
+from ..._host.storage.setup.pool_users import users_of_pool
+from ..._model.spec.fields.table import covers
+from ..._model.spec.resources.pool import DIRECTORY_TYPES, PoolSpec
+from ..plan import Step
+from .building import build, building_words, needs_building
+from .existing import FoundPool
 
 # Stopping one of these takes nothing away from a machine that has a volume open.
 _STOP_CUTS_NOTHING = ("dir", "rbd", "zfs")

@@ -14,9 +14,9 @@ import typing as t
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import DIRECTORY_TYPES, PoolSpec
-from ansible_collections.brine.virt.plugins.module_utils._operations.pools.existing import FoundPool
+from ..._base.errors import ConflictError, InputError, Mistakes
+from ..._model.spec.resources.pool import DIRECTORY_TYPES, PoolSpec
+from .existing import FoundPool
 
 # What no two pools of a type can have the same of; its first option is the one that is named. Two of Ceph can, as
 # different users.

@@ -10,18 +10,13 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    HostError,
-    NotFoundError,
-    VirtError,
-    stopped,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_error
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import STARTS, UP, Action
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.wait import LibvirtCall, StateWatch
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.log_text import console_lines
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.stopped import qemu_log_end
+from ..._base.errors import HostError, NotFoundError, VirtError, stopped
+from ..._host.connection import libvirt, translate_error
+from ..wait.log_text import console_lines
+from ..wait.stopped import qemu_log_end
+from .plan import STARTS, UP, Action
+from .view import PowerView
+from .wait import LibvirtCall, StateWatch
 
 # What does not depend on a guest has at least this long, whatever the task's time limit is.
 _LIBVIRT_SECONDS = 60.0

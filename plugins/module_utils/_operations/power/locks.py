@@ -14,8 +14,8 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ..._base.errors import VirtError
+from ..._host.locks import hypervisor_lock
 
 
 class SharedLock:

@@ -11,36 +11,15 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    VirtError,
-    as_virt_error,
-    outcome,
-    own_error,
-    stopped,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, map_in_threads
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import in_turn
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.change import (
-    BY_GUEST,
-    Change,
-    NotDoneError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.locks import SharedLock
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import (
-    OFF,
-    RUNNING,
-    STARTS,
-    STOPPED,
-    UP,
-    Action,
-    PowerRequest,
-    plan_actions,
-    require_kept,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView, view_machine
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.wait import StateWatch
+from ..._base.errors import ConflictError, VirtError, as_virt_error, outcome, own_error, stopped
+from ..._host.connection import VirConnect, map_in_threads
+from ..._host.locks import machine_lock
+from ..._model.spec.start_order import in_turn
+from .change import BY_GUEST, Change, NotDoneError
+from .locks import SharedLock
+from .plan import OFF, RUNNING, STARTS, STOPPED, UP, Action, PowerRequest, plan_actions, require_kept
+from .view import PowerView, view_machine
+from .wait import StateWatch
 
 # What is done to a guest that has not done it itself in time, where that is allowed.
 _BY_FORCE = {Action.SHUT_DOWN: Action.POWER_OFF, Action.REBOOT: Action.RESET}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import SAVED, PowerView
+from ..._base.errors import ConflictError
+from .view import SAVED, PowerView
 
 RUNNING, STOPPED, PAUSED, REBOOTED, RESET, CYCLED = "running", "stopped", "paused", "rebooted", "reset", "cycled"
 REQUESTS = (RUNNING, STOPPED, PAUSED, REBOOTED, RESET, SAVED, CYCLED)

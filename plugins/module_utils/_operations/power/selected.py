@@ -7,24 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    map_in_threads,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending import pending_of
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import is_flush_name
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import PowerResult
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import (
-    CYCLED,
-    PowerRequest,
-    expected_state,
-    plan_actions,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import PowerSelection
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView, view_machine
+from ..._base.errors import NotFoundError, VirtError
+from ..._host.connection import VirConnect, map_in_threads, translate_errors
+from ..._host.machines.pending import pending_of
+from ..._host.machines.record import state_name
+from ..._model.metadata.migration import is_flush_name
+from .machines import PowerResult
+from .plan import CYCLED, PowerRequest, expected_state, plan_actions
+from .selection import PowerSelection
+from .view import PowerView, view_machine
 
 # For the answers about all machines of the hypervisor, together.
 _LOOK_SECONDS = 60.0

@@ -8,13 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    InputError,
-    Mistakes,
-    NotFoundError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView
+from ..._base.errors import InputError, Mistakes, NotFoundError, one_of_these
+from .view import PowerView
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,13 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    VirtError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import unreadable_error
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
-    PendingOf,
-    record_from_xml,
-    state_name,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_work
+from ..._base.errors import ConflictError, HostError, VirtError
+from ..._base.xml import etree, read_description
+from ..._host.connection import libvirt, translate_errors
+from ..._host.machines.domains import unreadable_error
+from ..._host.machines.record import PendingOf, record_from_xml, state_name
+from ..._model.attachments import agent_is_connected
+from ..._model.metadata.snapshots import read_work
 
 # Beside the states of a machine's record: it is off, and its memory is saved.
 SAVED = "saved"

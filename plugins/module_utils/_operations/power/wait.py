@@ -14,14 +14,9 @@ import contextlib
 import threading
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    run_events,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.stopped import state_words
+from ..._host.connection import VirConnect, libvirt, run_events, translate_errors
+from ..._host.machines.record import state_name
+from ..wait.stopped import state_words
 
 _LOOK_SECONDS = 1.0
 # The driver that has an event for each reset of a machine, whoever resets it. Of others, the call is all there is.

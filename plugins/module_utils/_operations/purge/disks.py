@@ -9,14 +9,14 @@ import contextlib
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ..._base.errors import VirtError
+from ..._base.xml import etree, read_description
+from ..._host.connection import translate_errors
+from ..._host.machines.domains import Domain
+from ..._host.storage.pools import Pool
+from ..._model.metadata.machine import VolumeNote
+from ..._model.xml.disk_source import DiskSource
+from ..hypervisor_view import HypervisorView
 
 
 @dataclass(frozen=True)

@@ -11,26 +11,15 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    VirtError,
-    as_virt_error,
-    outcome,
-    own_error,
-    with_done,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import carry_out as change_power
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import Action
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.plan import (
-    PurgePlan,
-    plan_purge,
-    steps_to_purge,
-    still_to_do,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.refusal import RefusedError
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
+from ..._base.errors import VirtError, as_virt_error, outcome, own_error, with_done
+from ..._host.connection import VirConnect
+from ..._host.locks import hypervisor_lock, machine_lock
+from ..hypervisor_view import HypervisorView
+from ..power.machines import carry_out as change_power
+from ..power.plan import Action
+from .plan import PurgePlan, plan_purge, steps_to_purge, still_to_do
+from .refusal import RefusedError
+from .volumes import PurgeOptions
 
 # How many machines are shut down at the same time.
 _CONCURRENCY = 8

@@ -12,38 +12,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
-    AskElsewhere,
-    PoolVolume,
-    delete_unused,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import require_no_claim
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import OTHER, identify
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import PowerResult
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import Action, plan_actions
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.refusal import (
-    ACTIVE,
-    FOREIGN,
-    SAVED,
-    UNABLE,
-    RefusedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import (
-    DELETE,
-    PurgeOptions,
-    VolumeDecision,
-    decide,
-    volumes_of,
-)
+from ..._base.errors import ConflictError
+from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.machines.domains import Domain
+from ..._host.machines.record import state_name
+from ..._host.machines.undefine import undefine
+from ..._host.storage.usage import AskElsewhere, PoolVolume, delete_unused
+from ..._model.metadata.migration import read_migration_note
+from ..create.claims import require_no_claim
+from ..hypervisor_view import HypervisorView
+from ..ownership import OTHER, identify
+from ..plan import Step
+from ..power.machines import PowerResult
+from ..power.plan import Action, plan_actions
+from ..power.view import view_machine
+from .refusal import ACTIVE, FOREIGN, SAVED, UNABLE, RefusedError
+from .volumes import DELETE, PurgeOptions, VolumeDecision, decide, volumes_of
 
 
 @dataclass(frozen=True)

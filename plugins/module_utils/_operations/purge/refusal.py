@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ..._base.errors import ConflictError
 
 # It is running or paused; its operating system cannot shut down; its state is saved; others created it.
 ACTIVE, UNABLE, SAVED, FOREIGN = "active", "unable", "saved", "foreign"

@@ -16,16 +16,11 @@ import struct
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
-    EXTERNAL,
-    Snapshot,
-    list_snapshots,
-    read_snapshot,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
+from ..._base.errors import VirtError
+from ..._base.xml import read_description
+from ..._host.machines.domains import Domain
+from ..._host.machines.snapshots import EXTERNAL, Snapshot, list_snapshots, read_snapshot
+from ..._model.metadata.snapshots import read_set_aside
 
 # The head of what libvirt saves of a machine's memory, in the byte order of its host: a magic word, and numbers, of
 # which the second is the length of the description that follows. _virQEMUSaveHeader in src/qemu/qemu_saveimage.h

@@ -11,36 +11,22 @@ import typing as t
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._host.images.clustered import clones_of
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import kept_files, own_files
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import has_bindings
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
-    USED,
-    AskElsewhere,
-    PoolVolume,
-    Usage,
-    volume_exists,
-    why_kept,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import OTHER, UNTOLD, identify
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import STOPPED, PowerRequest
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.disks import (
-    MachineDisk,
-    identity_of_note,
-    read_disks,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.purge.snapshot_files import (
-    files_of_snapshots,
-    is_memory_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import SharedVolume, shared_volume
+from ..._base.errors import InputError, VirtError, one_of_these
+from ..._host.images.clustered import clones_of
+from ..._host.machines.domains import Domain
+from ..._host.machines.undefine import kept_files, own_files
+from ..._host.storage.ceph import has_bindings
+from ..._host.storage.pools import Pool
+from ..._host.storage.proof import by_hand
+from ..._host.storage.usage import USED, AskElsewhere, PoolVolume, Usage, volume_exists, why_kept
+from ..._model.metadata.machine import MachineNotes, VolumeNote
+from ..._model.xml.disk_source import FILE, DiskSource
+from ..hypervisor_view import HypervisorView
+from ..ownership import OTHER, UNTOLD, identify
+from ..power.plan import STOPPED, PowerRequest
+from ..shared_volumes import SharedVolume, shared_volume
+from .disks import MachineDisk, identity_of_note, read_disks
+from .snapshot_files import files_of_snapshots, is_memory_of
 
 DELETE, KEEP = "delete", "keep"
 

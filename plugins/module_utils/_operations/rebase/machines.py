@@ -17,33 +17,19 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    VirtError,
-    outcome,
-    own_error,
-    stopped,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import DiskLock
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.rebase import RebasedFile
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.plan import (
-    DiskRebase,
-    RebasePlan,
-    RebaseRequest,
-    plan_rebase,
-    removal_words,
-    with_image,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+from ..._base.errors import ConflictError, HostError, VirtError, outcome, own_error, stopped
+from ..._base.files import allocated_bytes
+from ..._host.connection import VirConnect
+from ..._host.locks import hypervisor_lock, machine_lock
+from ..._host.machines.domains import write_notes
+from ..._host.progress import ProgressFile
+from ..._host.storage.disk_lock import DiskLock
+from ..._host.storage.file_chain import file_id
+from ..._host.storage.pool_refresh import refresh_pool
+from ..._host.storage.transfer.rebase import RebasedFile
+from ..._model.meter import ProgressMeter
+from ..snapshot.view import SnapshotView
+from .plan import DiskRebase, RebasePlan, RebaseRequest, plan_rebase, removal_words, with_image
 
 
 @dataclass

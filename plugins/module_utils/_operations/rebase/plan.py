@@ -11,39 +11,24 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    NotFoundError,
-    UnsupportedError,
-    VirtError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import measure_qcow2
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage, newest_in
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.rebase import (
-    Base,
-    header_of,
-    leftovers,
-    snapshots_inside,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest, require_free_space
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ImageNote, MachineNotes
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.outside_volume import require_own_chain
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import (
-    SnapshotView,
-    require_settled,
-    view,
-)
+from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, VirtError, one_of_these
+from ..._base.files import allocated_bytes
+from ..._base.qemu_img import measure_qcow2
+from ..._base.xml import MIB, attribute, etree
+from ..._host.connection import VirConnect
+from ..._host.images.listing import StoredImage, newest_in
+from ..._host.storage.file_chain import file_id
+from ..._host.storage.pools import Pool
+from ..._host.storage.transfer.rebase import Base, header_of, leftovers, snapshots_inside
+from ..._host.storage.volume_facts import find_volume
+from ..._model.disk_format import QCOW2, driver_format
+from ..._model.free_space import SpaceRequest, require_free_space
+from ..._model.image.name import parse_image_volume
+from ..._model.metadata.machine import ImageNote, MachineNotes
+from ..._model.xml.disk_source import FILE, DiskSource
+from ..disks.outside_volume import require_own_chain
+from ..hypervisor import Hypervisor
+from ..snapshot.view import SnapshotView, require_settled, view
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,15 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven, mark_of, unfinished_of
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.fill import require_no_sender
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
-    UNUSED,
-    delete_unused,
-    require_unused,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ..._base.errors import ConflictError
+from ..._host.connection import translate_errors
+from ..._host.storage.pools import Pool
+from ..._host.storage.proof import is_proven, mark_of, unfinished_of
+from ..._host.storage.transfer.fill import require_no_sender
+from ..._host.storage.usage import UNUSED, delete_unused, require_unused
+from ..._model.metadata.machine import CreationNote, VolumeNote
+from ..hypervisor import Hypervisor
+from ..plan import Step
 
 
 @dataclass(frozen=True)

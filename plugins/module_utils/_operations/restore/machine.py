@@ -15,42 +15,32 @@ import threading
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.backup import state_files
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import locked_to_read
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import redefine
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, delete_unused
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import with_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import BUILDING, READY, MachineNotes
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.unfinished import steps_to_clear
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import OTHER, identify
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import RestoreOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.restore.plan import (
-    RestorePlan,
-    needs_of,
-    plan_restore,
-    words_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.restore.volumes import VolumeFiller
+from ..._base.errors import ConflictError, VirtError
+from ..._base.xml import attribute, read_description
+from ..._host.backup import state_files
+from ..._host.backup.directory import locked_to_read
+from ..._host.backup.verify import verify_chain
+from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..._host.locks import hypervisor_lock, machine_lock
+from ..._host.machines import domains as host_domains
+from ..._host.machines.redefine import redefine
+from ..._host.machines.undefine import undefine
+from ..._host.progress import ProgressFile
+from ..._host.storage.usage import Usage, delete_unused
+from ..._model.backup.manifest import Manifest
+from ..._model.backup.restored_domain import with_notes
+from ..._model.metadata.machine import BUILDING, READY, MachineNotes
+from ..._model.meter import ProgressMeter
+from ..._model.xml.disk_source import DiskSource
+from ..._operations import plan as plans
+from ..create.unfinished import steps_to_clear
+from ..disks.new_volume import VolumeOwner
+from ..hypervisor import Hypervisor
+from ..ownership import OTHER, identify
+from ..plan import Step
+from .options import RestoreOptions
+from .plan import RestorePlan, needs_of, plan_restore, words_of
+from .volumes import VolumeFiller
 
 # Only for what is looked up by name: nothing of an image store is used here.
 _IMAGE_POOL = "images"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.place import plain_path
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.trust import read_owner
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import is_backup_id
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
+from ..._base.errors import InputError
+from ..._host.backup.place import plain_path
+from ..._host.backup.trust import read_owner
+from ..._model.backup.manifest import is_backup_id
+from ..._model.spec.names import machine_name
 
 LATEST = "latest"
 

@@ -12,53 +12,26 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    InputError,
-    NotFoundError,
-    VirtError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MAX_XML_BYTES, etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import snapshots
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import (
-    Backups,
-    list_backups,
-    open_inside,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import record_from_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import unseen_program
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.harmless import require_harmless
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import (
-    DOMAIN_XML,
-    SEED,
-    DiskEntry,
-    Manifest,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import (
-    RestoredDomain,
-    renewed_notes,
-    restored_domain,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    BUILDING,
-    MachineNotes,
-    read_notes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import is_claim, require_no_claim
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import RestoreOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.restore.volumes import (
-    RestoredVolume,
-    copied_bytes,
-    plan_volume,
-    require_room,
-)
+from ..._base.errors import ConflictError, InputError, NotFoundError, VirtError
+from ..._base.xml import MAX_XML_BYTES, etree, parse_xml
+from ..._host.backup.checkpoints import snapshots
+from ..._host.backup.directory import Backups, list_backups, open_inside
+from ..._host.connection import translate_errors
+from ..._host.machines.domains import Domain
+from ..._host.machines.record import record_from_xml
+from ..._host.storage.disk_lock import first_open
+from ..._host.storage.shared_pools import shared_because
+from ..._host.storage.usage import unseen_program
+from ..._model.backup.harmless import require_harmless
+from ..._model.backup.manifest import DOMAIN_XML, SEED, DiskEntry, Manifest
+from ..._model.backup.restored_domain import RestoredDomain, renewed_notes, restored_domain
+from ..._model.metadata.machine import BUILDING, MachineNotes, read_notes
+from ..._model.metadata.migration import read_migration_note
+from ..._model.xml.disk_source import FILE, DiskSource
+from ..create.claims import is_claim, require_no_claim
+from ..hypervisor import Hypervisor
+from .options import RestoreOptions
+from .volumes import RestoredVolume, copied_bytes, plan_volume, require_room
 
 # What a module returns with an error where the backup is not seen: elsewhere it may be.
 NO_BACKUP: Mapping[str, t.Any] = {"backup": None}

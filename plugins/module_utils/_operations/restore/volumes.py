@@ -11,46 +11,29 @@ import threading
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    NotFoundError,
-    UnsupportedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes, sync_file
-from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import check_header
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import qemu_name
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import (
-    has_marks,
-    mark_volume,
-    unfinished_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload, sending
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import create_empty, space_request
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import SEED, DiskEntry, Manifest
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.restored_domain import NewDisk
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import (
-    VolumeOwner,
-    mark_for,
-    volume_step,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.restore.leftover import (
-    Leftover,
-    find_leftover,
-    host_name,
-)
+from ..._base.errors import ConflictError, HostError, NotFoundError, UnsupportedError
+from ..._base.files import allocated_bytes, sync_file
+from ..._host.backup import images
+from ..._host.backup.directory import Backups
+from ..._host.backup.verify import check_header
+from ..._host.connection import translate_errors
+from ..._host.storage.ceph import qemu_name
+from ..._host.storage.full_disk import disk_full
+from ..._host.storage.pools import Pool
+from ..._host.storage.proof import has_marks, mark_volume, unfinished_of
+from ..._host.storage.transfer.uploader import new_upload, sending
+from ..._host.storage.volumes import create_empty, space_request
+from ..._model.backup.manifest import SEED, DiskEntry, Manifest
+from ..._model.backup.restored_domain import NewDisk
+from ..._model.free_space import require_free_space
+from ..._model.image.upload_mark import Upload
+from ..._model.metadata.machine import CreationNote, VolumeNote
+from ..._model.meter import ProgressMeter
+from ..._model.xml.disk_source import FILE, NETWORK
+from ..disks.new_volume import VolumeOwner, mark_for, volume_step
+from ..hypervisor import Hypervisor
+from ..plan import Step
+from .leftover import Leftover, find_leftover, host_name
 
 
 @dataclass(frozen=True)

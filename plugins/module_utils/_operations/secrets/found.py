@@ -8,16 +8,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.secret_users import users_of_secret
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.secret import SecretSpec, options_of
+from ..._base.errors import ConflictError
+from ..._base.xml import etree, read_description
+from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..._host.secret_users import users_of_secret
+from ..._model.spec.resources.secret import SecretSpec, options_of
 
 # What is known of a value.
 SET, NOT_SET, NOT_READABLE = "set", "not set", "not readable"

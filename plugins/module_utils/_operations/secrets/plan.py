@@ -11,26 +11,15 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance_mark import SECRET_UUID
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.secret import ABSENT, SecretSpec
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
-from ansible_collections.brine.virt.plugins.module_utils._operations.secrets.found import (
-    FoundSecret,
-    look_up,
-    require_unused,
-    shown,
-    usage_number,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.secrets.present import plan_present
+from ..._base.errors import ConflictError, InputError, Mistakes
+from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..._host.facts.maintenance_mark import SECRET_UUID
+from ..._host.locks import hypervisor_lock
+from ..._model.spec.resources.secret import ABSENT, SecretSpec
+from ..plan import Step
+from ..resources import ResourcePlan
+from .found import FoundSecret, look_up, require_unused, shown, usage_number
+from .present import plan_present
 
 
 def check_together(specs: Sequence[SecretSpec]) -> None:

@@ -9,16 +9,11 @@ import copy
 import typing as t
 import uuid
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.secret import (
+from ..._base.errors import ConflictError
+from ..._base.xml import etree
+from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..._host.locks import hypervisor_lock
+from ..._model.spec.resources.secret import (
     ALWAYS,
     OPENING_USAGES,
     SecretSpec,
@@ -27,17 +22,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.s
     options_of,
     write_options,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
-from ansible_collections.brine.virt.plugins.module_utils._operations.secrets.found import (
-    NOT_SET,
-    SET,
-    SET_ANEW,
-    FoundSecret,
-    look_up,
-    require_unused,
-    shown,
-)
+from ..plan import Step
+from ..resources import ResourcePlan
+from .found import NOT_SET, SET, SET_ANEW, FoundSecret, look_up, require_unused, shown
 
 _AGAIN = "Run the task again"
 

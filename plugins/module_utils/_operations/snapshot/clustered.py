@@ -8,31 +8,17 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import has_bindings, require_bindings
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.record import cluster_name, snapshot_of
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.snapshots import (
-    PoolVolume,
-    names_of,
-    remove,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
-    disk_source,
-    written_disks,
-    written_places,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
-    WORK_NAMESPACE,
-    WORK_PREFIX,
-    SnapshotWork,
-    read_set_aside,
-    work_to_bare_xml,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+from ..._base.errors import ConflictError, UnsupportedError
+from ..._base.xml import attribute, etree
+from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.storage.ceph import has_bindings, require_bindings
+from ..._host.storage.cluster.record import cluster_name, snapshot_of
+from ..._host.storage.cluster.snapshots import PoolVolume, names_of, remove
+from ..._host.storage.pools import Pool, Pools
+from ..._model.attachments import disk_source, written_disks, written_places
+from ..._model.metadata.snapshots import WORK_NAMESPACE, WORK_PREFIX, SnapshotWork, read_set_aside, work_to_bare_xml
+from ..._model.xml.disk_source import DiskSource
+from .view import SnapshotView
 
 
 def uuid_of(machine: SnapshotView) -> str:

@@ -11,29 +11,19 @@ import stat
 from collections.abc import Sequence
 from functools import partial
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.info.job_progress import look_at_merges
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_work
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
-    cluster_volumes,
-    forget,
-    name_in_cluster,
-    note_begin,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+from ..._base.errors import HostError, VirtError
+from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..._host.info.job_progress import look_at_merges
+from ..._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
+from ..._host.storage.cluster import snapshots as in_cluster
+from ..._host.storage.full_disk import free_in
+from ..._model.attachments import written_places
+from ..._model.metadata.snapshots import read_work
+from ..._model.spec.fields.units import format_size
+from ..plan import Step
+from .clustered import cluster_volumes, forget, name_in_cluster, note_begin
+from .files import require_unused_files
+from .view import SnapshotView
 
 
 def steps_to_delete(conn: VirConnect, machine: SnapshotView, going: Sequence[KnownSnapshot]) -> list[Step]:

@@ -16,18 +16,18 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, written_disks
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import MEMORY_SUFFIX
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+from ..._base.errors import ConflictError
+from ..._host.connection import VirConnect, is_local, translate_errors
+from ..._host.machines.domains import write_notes
+from ..._host.machines.snapshots import EXTERNAL
+from ..._host.storage.pools import Pool, Pools
+from ..._host.storage.usage import Usage
+from ..._model.attachments import disk_source, written_disks
+from ..._model.disk_format import QCOW2, RAW
+from ..._model.metadata.machine import MachineNotes, VolumeNote
+from ..._model.xml.disk_source import FILE
+from .method import MEMORY_SUFFIX
+from .view import SnapshotView
 
 _ATTRIBUTE = "user.brine.build"
 

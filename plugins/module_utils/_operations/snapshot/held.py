@@ -14,19 +14,10 @@ import threading
 import typing as t
 from collections.abc import Iterator
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError, as_virt_error
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    agent_limit,
-    libvirt,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
-    WORK_NAMESPACE,
-    WORK_PREFIX,
-    SnapshotWork,
-    work_to_bare_xml,
-)
+from ..._base.errors import HostError, VirtError, as_virt_error
+from ..._host.connection import agent_limit, libvirt, translate_errors
+from ..._host.machines.record import state_name
+from ..._model.metadata.snapshots import WORK_NAMESPACE, WORK_PREFIX, SnapshotWork, work_to_bare_xml
 
 # A guest's file systems are frozen for a few seconds at most; an agent that needs longer is one that hangs.
 FREEZE_SECONDS = 60

@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+from ..._base.errors import (
     Mistakes,
     NotFoundError,
     VirtError,
@@ -20,25 +20,15 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     own_error,
     with_done,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    map_in_threads,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import snapshot_records
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    is_flush_name,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.locks import SharedLock
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
-    SnapshotPlan,
-    SnapshotRequest,
-    plan,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.step_watch import StepWatch
+from ..._host.connection import VirConnect, map_in_threads, translate_errors
+from ..._host.locks import machine_lock
+from ..._host.machines.snapshots import snapshot_records
+from ..._host.progress import ProgressFile
+from ..._model.metadata.migration import is_flush_name
+from ..power.locks import SharedLock
+from ..power.view import view_machine
+from ..step_watch import StepWatch
+from .plan import SnapshotPlan, SnapshotRequest, plan
 
 
 @dataclass

@@ -19,11 +19,11 @@ from __future__ import annotations
 import posixpath
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import read_only_disks, written_disks
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
+from ..._base.errors import ConflictError, InputError, UnsupportedError
+from ..._base.xml import attribute, etree
+from ..._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL
+from ..._model.attachments import read_only_disks, written_disks
+from .view import SnapshotView, version_words
 
 AUTO, YES, NO = "auto", "true", "false"
 REVERTS_EXTERNAL = 9_009_000

@@ -8,57 +8,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    NotFoundError,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back as put_back_snapshots
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
-    CEPH,
-    EXTERNAL,
-    SHUTOFF,
-    KnownSnapshot,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
-    SnapshotWork,
-    read_set_aside,
-    read_work,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.snapshot_name import default_name
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
-    clear_half_taken,
-    forget,
-    undescribed,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import (
-    deletion_begun,
-    deletion_words,
-    require_no_clones,
-    step_to_delete_undescribed,
-    steps_to_delete,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import has_new_files, note_files
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.held import let_go
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, Method, choose
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.readonly import hidden_disks, put_back
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.retention import Retention
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import state_after, steps_to_revert
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.rolling_back import require_whole
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.take import (
-    MemoryPlace,
-    find_memory_place,
-    step_to_take,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.tracking import steps_before_taking
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import (
-    SnapshotView,
-    is_moving,
-    require_settled,
-    view,
-)
+from ..._base.errors import ConflictError, NotFoundError, one_of_these
+from ..._host.connection import VirConnect
+from ..._host.machines.set_aside import put_back as put_back_snapshots
+from ..._host.machines.snapshots import CEPH, EXTERNAL, SHUTOFF, KnownSnapshot
+from ..._model.metadata.snapshots import SnapshotWork, read_set_aside, read_work
+from ..._model.snapshot_name import default_name
+from ..plan import Step
+from .clustered import clear_half_taken, forget, undescribed
+from .delete import deletion_begun, deletion_words, require_no_clones, step_to_delete_undescribed, steps_to_delete
+from .files import has_new_files, note_files
+from .held import let_go
+from .method import AUTO, Method, choose
+from .readonly import hidden_disks, put_back
+from .retention import Retention
+from .revert import state_after, steps_to_revert
+from .rolling_back import require_whole
+from .take import MemoryPlace, find_memory_place, step_to_take
+from .tracking import steps_before_taking
+from .view import SnapshotView, is_moving, require_settled, view
 
 PRESENT, ABSENT, REVERTED = "present", "absent", "reverted"
 

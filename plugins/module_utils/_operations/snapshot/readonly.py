@@ -14,14 +14,14 @@ from __future__ import annotations
 import copy
 import posixpath
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import redefine
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL, KnownSnapshot
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, read_only_disks
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+from ..._base.xml import etree, parse_xml
+from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.machines.redefine import redefine
+from ..._host.machines.snapshots import EXTERNAL, KnownSnapshot
+from ..._host.storage.pools import Pools
+from ..._host.storage.usage import delete_unused
+from ..._model.attachments import disk_source, read_only_disks
+from .view import SnapshotView
 
 
 def hidden_disks(machine: SnapshotView) -> dict[str, tuple[KnownSnapshot, etree._Element, str]]:

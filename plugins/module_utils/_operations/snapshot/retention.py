@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import Snapshot
+from ..._base.errors import InputError
+from ..._host.machines.snapshots import Snapshot
 
 _DAY_SECONDS = 86400
 

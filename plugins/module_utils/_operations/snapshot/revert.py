@@ -5,41 +5,20 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
-    CEPH,
-    DISK_SNAPSHOT,
-    EXTERNAL,
-    INTERNAL,
-    PAUSED,
-    RUNNING,
-    SHUTOFF,
-    KnownSnapshot,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, read_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.revert import (
-    kept_notes,
-    with_notes,
-    would_bring_back,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_unused_files
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import (
-    REVERTS_EXTERNAL,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.rolling_back import (
-    require_whole,
-    roll_back,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.tracking import (
-    require_no_bitmaps,
-    steps_before_revert,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
+from ..._base.errors import ConflictError, UnsupportedError
+from ..._base.xml import etree
+from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.machines.snapshots import CEPH, DISK_SNAPSHOT, EXTERNAL, INTERNAL, PAUSED, RUNNING, SHUTOFF, KnownSnapshot
+from ..._model.attachments import written_places
+from ..._model.metadata.machine import MachineNotes, read_notes
+from ..._model.metadata.revert import kept_notes, with_notes, would_bring_back
+from ..._model.meter import HowFar
+from ..plan import Step
+from .files import require_unused_files
+from .method import REVERTS_EXTERNAL
+from .rolling_back import require_whole, roll_back
+from .tracking import require_no_bitmaps, steps_before_revert
+from .view import SnapshotView, version_words
 
 _STATES = (RUNNING, PAUSED, SHUTOFF, DISK_SNAPSHOT)
 

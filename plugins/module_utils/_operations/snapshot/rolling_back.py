@@ -15,28 +15,20 @@ import contextlib
 import copy
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import redefine
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.record import UNOPENABLE, make_unopenable
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_disks
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.revert import with_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
-    WORK_NAMESPACE,
-    SnapshotWork,
-    work_to_element,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import HalfRevertedError
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
-    cluster_volumes,
-    name_in_cluster,
-    uuid_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+from ..._base.errors import ConflictError, NotFoundError, VirtError
+from ..._base.xml import etree, need, parse_xml
+from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.machines.redefine import redefine
+from ..._host.machines.snapshots import KnownSnapshot
+from ..._host.storage.cluster import snapshots as in_cluster
+from ..._host.storage.cluster.record import UNOPENABLE, make_unopenable
+from ..._model.attachments import written_disks
+from ..._model.metadata.machine import MachineNotes
+from ..._model.metadata.revert import with_notes
+from ..._model.metadata.snapshots import WORK_NAMESPACE, SnapshotWork, work_to_element
+from ..power.view import HalfRevertedError
+from .clustered import cluster_volumes, name_in_cluster, uuid_of
+from .view import SnapshotView
 
 
 def require_whole(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:

@@ -11,49 +11,24 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    VirtError,
-    as_virt_error,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.quiesce import Frozen
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    agent_limit,
-    is_local,
-    libvirt,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.info.job_progress import look_at_memory
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
-    CEPH,
-    EXTERNAL,
-    INTERNAL,
-    with_mark,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster.record import ClusterRecord, record_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import free_in
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_disks
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import (
-    cluster_volumes,
-    forget,
-    name_in_cluster,
-    note_begin,
-    require_same_disks_now,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import require_free_places
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.held import (
-    FREEZE_SECONDS,
-    held_still,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, NO, Method, choose
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+from ..._base.errors import ConflictError, HostError, VirtError, as_virt_error
+from ..._base.xml import attribute, etree, parse_xml
+from ..._host.backup.quiesce import Frozen
+from ..._host.connection import VirConnect, agent_limit, is_local, libvirt, translate_errors
+from ..._host.info.job_progress import look_at_memory
+from ..._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL, with_mark
+from ..._host.storage.cluster import snapshots as in_cluster
+from ..._host.storage.cluster.record import ClusterRecord, record_xml
+from ..._host.storage.full_disk import free_in
+from ..._model.attachments import written_disks
+from ..._model.metadata.snapshots import SnapshotWork
+from ..._model.spec.fields.units import format_size
+from ..plan import Step
+from .clustered import cluster_volumes, forget, name_in_cluster, note_begin, require_same_disks_now
+from .files import require_free_places
+from .held import FREEZE_SECONDS, held_still
+from .method import AUTO, NO, Method, choose
+from .view import SnapshotView
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ The bitmaps of our backups go then: the next backup finds them gone, and is a fu
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import remove_all_own
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.images.bitmaps import bitmaps_in
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source, written_disks
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import is_own_checkpoint
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView
+from ..._base.errors import ConflictError, UnsupportedError, VirtError
+from ..._base.xml import attribute
+from ..._host.backup.checkpoints import remove_all_own
+from ..._host.connection import VirConnect, is_local, translate_errors
+from ..._host.images.bitmaps import bitmaps_in
+from ..._model.attachments import disk_source, written_disks
+from ..._model.backup.manifest import is_own_checkpoint
+from ..._model.disk_format import QCOW2
+from ..plan import Step
+from .view import SnapshotView
 
 # The oldest one that was seen to do it. For one in between that does it too, a backup is a full one without need.
 _ALLOWS_CHECKPOINTS_OFF = 11_003_000

@@ -8,24 +8,16 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.checkpoints import checkpoint_names
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.info.details import read_jobs
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import KnownSnapshot, list_snapshots
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import agent_is_connected
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, read_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import read_migration_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import (
-    HalfRevertedError,
-    PowerView,
-    view_machine,
-)
+from ..._base.errors import ConflictError
+from ..._base.xml import etree, read_description
+from ..._host.backup.checkpoints import checkpoint_names
+from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.info.details import read_jobs
+from ..._host.machines.snapshots import KnownSnapshot, list_snapshots
+from ..._model.attachments import agent_is_connected
+from ..._model.metadata.machine import MachineNotes, read_notes
+from ..._model.metadata.migration import read_migration_note
+from ..power.view import HalfRevertedError, PowerView, view_machine
 
 # As libvirt counts its versions: 1000000 * major + 1000 * minor + release.
 _MAJOR, _MINOR = 1_000_000, 1_000

@@ -7,56 +7,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    InputError,
-    NotFoundError,
-    UnsupportedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB, etree, need
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_disk, plain
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import DiskNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS, Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    Values,
-    covers,
-    read_table,
-    write_table,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_disk, disk_targets
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.new_volume import VolumeOwner
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import (
-    PlannedDisk,
-    check_free_space,
-    disk_step,
-    plan_disk,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import check_growth, check_more_use
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.lost_disks import (
-    find_lost,
-    forget_lost,
-    noted_place,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.media import compare_source
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.own_disks import (
-    require_not_twice,
-    require_other_volumes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.running_disks import (
-    find_disk,
-    plug_in,
-    running_disk,
-    scsi_controller,
-    unplug,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.unfinished_disks import clear_half_added
+from ..._base.errors import InputError, NotFoundError, UnsupportedError
+from ..._base.xml import MIB, etree, need
+from ..._host.storage import volumes
+from ..._host.storage.pools import Pool
+from ..._host.storage.volume_facts import find_volume
+from ..._model.as_text import declared_disk, plain
+from ..._model.disk_format import driver_format
+from ..._model.metadata.machine import DiskNote, VolumeNote
+from ..._model.spec.disk import DISK_OPTIONS, Disk
+from ..._model.spec.fields.table import Values, covers, read_table, write_table
+from ..._model.spec.machine import Machine
+from ..._model.xml.devices import add_disk, disk_targets
+from ..._model.xml.disk_source import BLOCK, DiskSource
+from ..disks.new_volume import VolumeOwner
+from ..disks.planned import PlannedDisk, check_free_space, disk_step, plan_disk
+from ..disks.sharing import check_growth, check_more_use
+from ..plan import Step
+from .draft import Draft
+from .lost_disks import find_lost, forget_lost, noted_place
+from .media import compare_source
+from .own_disks import require_not_twice, require_other_volumes
+from .running_disks import find_disk, plug_in, running_disk, scsi_controller, unplug
+from .unfinished_disks import clear_half_added
 
 
 def compare_disks(machine: Machine, draft: Draft, where: str) -> None:

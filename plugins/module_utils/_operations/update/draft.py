@@ -15,27 +15,16 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need, parse_xml, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import (
-    MachineGoneError,
-    gone,
-    is_defined,
-    redefine,
-    require_defined,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    MachineNotes,
-    VolumeNote,
-    find_notes,
-    notes_to_element,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import attachable
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ..._base.errors import ConflictError, VirtError
+from ..._base.xml import etree, need, parse_xml, read_description
+from ..._host.connection import libvirt, translate_errors
+from ..._host.machines import domains as host_domains
+from ..._host.machines.domains import Domain
+from ..._host.machines.redefine import MachineGoneError, gone, is_defined, redefine, require_defined
+from ..._model.metadata.machine import MachineNotes, VolumeNote, find_notes, notes_to_element
+from ..._model.xml.devices import attachable
+from ..hypervisor import Hypervisor
+from ..plan import Step
 
 
 class Draft:

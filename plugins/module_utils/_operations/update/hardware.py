@@ -10,22 +10,19 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, inside
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import KIB, need, size_kib_in_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
-from ansible_collections.brine.virt.plugins.module_utils._model.as_text import plain
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    Field,
-    covers,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import merge_fragment
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.amounts import MEMORY
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE, VCPUS
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.devices import VIDEO
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import fragment_digest
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import check_fragment_disks
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+from ..._base.errors import UnsupportedError, inside
+from ..._base.xml import KIB, need, size_kib_in_xml
+from ..._host.connection import libvirt
+from ..._model.as_text import plain
+from ..._model.spec.fields.table import Field, covers
+from ..._model.spec.fragment import merge_fragment
+from ..._model.spec.hardware.amounts import MEMORY
+from ..._model.spec.hardware.description import HARDWARE, VCPUS
+from ..._model.spec.hardware.devices import VIDEO
+from ..._model.spec.machine import Machine
+from ..create.machine import fragment_digest
+from ..disks.sharing import check_fragment_disks
+from .draft import Draft
 
 # libvirt writes what it makes of these modes into the running machine's XML.
 _EXPANDED_MODES = ("host-model", "host-passthrough", "maximum")

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_exists
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+from ..._base.errors import VirtError
+from ..._host.storage.volumes import volume_exists
+from ..._model.metadata.machine import VolumeNote
+from ..._model.spec.disk import Disk
+from ..._model.xml.disk_source import DiskSource
+from .draft import Draft
 
 
 def find_lost(disk: Disk, draft: Draft) -> Disk | None:

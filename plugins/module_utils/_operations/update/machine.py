@@ -12,39 +12,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    UnsupportedError,
-    VirtError,
-    inside,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains as host_domains
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.schema import check_schema
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import require_bindings
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage, require_unused
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import ImageNote, SeedNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import drop_boot_orders
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import RUNNING, STOPPED
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import order_of
-from ansible_collections.brine.virt.plugins.module_utils._operations.create.machine import (
-    autostart_step,
-    needs_schema,
-    start_step,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.ownership import OTHER, SAME, UNTOLD, identify
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step, Turn
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.disks import compare_disks
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.hardware import compare_hardware
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.nics import compare_nics
-from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest, seed_documents, seed_image
+from ..._base.errors import ConflictError, UnsupportedError, VirtError, inside
+from ..._base.xml import etree, need
+from ..._host.connection import libvirt, translate_errors
+from ..._host.machines import domains as host_domains
+from ..._host.machines.domains import Domain
+from ..._host.machines.schema import check_schema
+from ..._host.storage import volumes
+from ..._host.storage.ceph import require_bindings
+from ..._host.storage.usage import Usage, require_unused
+from ..._model.image.name import parse_image_volume
+from ..._model.metadata.machine import ImageNote, SeedNote
+from ..._model.spec.hardware.description import drop_boot_orders
+from ..._model.spec.machine import Machine
+from ..._model.spec.machine_state import RUNNING, STOPPED
+from ..._model.spec.start_order import order_of
+from ..._seeding.nocloud import seed_digest, seed_documents, seed_image
+from ..create.machine import autostart_step, needs_schema, start_step
+from ..hypervisor import Hypervisor
+from ..ownership import OTHER, SAME, UNTOLD, identify
+from ..plan import Step, Turn
+from .disks import compare_disks
+from .draft import Draft
+from .hardware import compare_hardware
+from .nics import compare_nics
 
 
 def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: str) -> Draft:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import copy
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import disk_source
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import REMOVABLE, Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import make
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import PlannedDisk, plan_disk
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.running_disks import find_disk
+from ..._base.errors import UnsupportedError
+from ..._base.xml import etree, need
+from ..._model.attachments import disk_source
+from ..._model.disk_format import driver_format
+from ..._model.spec.disk import REMOVABLE, Disk
+from ..._model.spec.fields.table import make
+from ..._model.spec.machine import Machine
+from ..._model.xml.disk_source import DiskSource
+from ..disks.planned import PlannedDisk, plan_disk
+from .draft import Draft
+from .running_disks import find_disk
 
 
 def compare_source(

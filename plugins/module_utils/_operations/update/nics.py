@@ -9,28 +9,17 @@ import copy
 import typing as t
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import changes_bridge_vlans
-from ansible_collections.brine.virt.plugins.module_utils._model.as_text import declared_nic, plain
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import nic_source, nic_type
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import NicNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    Values,
-    covers,
-    make,
-    read_table,
-    write_table,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import (
-    LIVE_OPTIONS,
-    NIC_OPTIONS,
-    SOURCE_ATTRIBUTES,
-    Nic,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import add_nic
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+from ..._base.errors import ConflictError, UnsupportedError
+from ..._base.xml import etree, need
+from ..._host.facts.networks import changes_bridge_vlans
+from ..._model.as_text import declared_nic, plain
+from ..._model.attachments import nic_source, nic_type
+from ..._model.metadata.machine import NicNote
+from ..._model.spec.fields.table import Values, covers, make, read_table, write_table
+from ..._model.spec.machine import Machine
+from ..._model.spec.nic import LIVE_OPTIONS, NIC_OPTIONS, SOURCE_ATTRIBUTES, Nic
+from ..._model.xml.devices import add_nic
+from .draft import Draft
 
 
 def compare_nics(machine: Machine, draft: Draft) -> None:

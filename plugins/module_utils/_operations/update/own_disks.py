@@ -8,19 +8,14 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Collection, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import PlannedDisk
-from ansible_collections.brine.virt.plugins.module_utils._operations.disks.sharing import (
-    how_attached,
-    how_requested,
-    how_used,
-    users_of_source,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.task_volumes import READS, exclude
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+from ..._base.errors import ConflictError, VirtError
+from ..._base.xml import etree
+from ..._model.spec.disk import Disk
+from ..._model.xml.disk_source import DiskSource
+from ..disks.planned import PlannedDisk
+from ..disks.sharing import how_attached, how_requested, how_used, users_of_source
+from ..task_volumes import READS, exclude
+from .draft import Draft
 
 
 def require_other_volumes(new: Sequence[PlannedDisk], draft: Draft, leaving: Collection[str]) -> None:

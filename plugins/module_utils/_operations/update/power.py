@@ -13,20 +13,15 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import RUNNING, STOPPED
-from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import PowerResult, carry_out
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import (
-    POWERS_OFF,
-    PowerRequest,
-    expected_state,
-    plan_actions,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import view_machine
+from ..._base.errors import VirtError
+from ..._host.connection import VirConnect, translate_errors
+from ..._host.machines.domains import Domain
+from ..._model.spec.machine import Machine
+from ..._model.spec.machine_state import RUNNING, STOPPED
+from ..machine_plan import MachinePlan
+from ..power.machines import PowerResult, carry_out
+from ..power.plan import POWERS_OFF, PowerRequest, expected_state, plan_actions
+from ..power.view import view_machine
 
 # How long an operating system may take to shut down, unless the task says.
 STOP_SECONDS = 180

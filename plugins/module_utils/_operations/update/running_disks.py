@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import REMOVABLE, Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+from ..._base.errors import ConflictError
+from ..._base.xml import etree, need
+from ..._model.spec.disk import REMOVABLE, Disk
+from ..._model.xml.disk_source import DiskSource
+from .draft import Draft
 
 # Buses on which a running machine takes and gives back a disk.
 _HOT_MODELS = ("virtio", "scsi", "usb")

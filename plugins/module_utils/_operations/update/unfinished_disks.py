@@ -7,22 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import (
-    by_hand,
-    is_proven,
-    require_proven,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import (
-    USED,
-    Usage,
-    delete_unused,
-    require_unused,
-    volume_exists,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import DiskNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.draft import Draft
+from ..._host.storage.pools import Pool
+from ..._host.storage.proof import by_hand, is_proven, require_proven
+from ..._host.storage.usage import USED, Usage, delete_unused, require_unused, volume_exists
+from ..._model.metadata.machine import DiskNote, VolumeNote
+from ..plan import Step
+from .draft import Draft
 
 
 def clear_half_added(draft: Draft) -> list[VolumeNote]:

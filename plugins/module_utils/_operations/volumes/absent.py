@@ -7,28 +7,19 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.compare import stamp_of
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.fill import (
-    require_no_sender,
-    upload_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused, require_unused
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.volume import VolumeSpec
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
-from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import shared_volume
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.found import find
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import (
-    VolumePlan,
-    VolumeTask,
-    require_nobodys,
-    shown,
-    unasked,
-)
+from ..._base.errors import ConflictError
+from ..._host.storage.pools import Pool
+from ..._host.storage.transfer.compare import stamp_of
+from ..._host.storage.transfer.fill import require_no_sender, upload_of
+from ..._host.storage.usage import delete_unused, require_unused
+from ..._host.storage.volume_facts import Volume
+from ..._model.spec.resources.volume import VolumeSpec
+from ..hypervisor_view import HypervisorView
+from ..plan import Step
+from ..resources import ResourcePlan
+from ..shared_volumes import shared_volume
+from .found import find
+from .task import VolumePlan, VolumeTask, require_nobodys, shown, unasked
 
 _OWNED = (
     "virt_purge removes it with {machine}; or take the disk out of {machine} first, with state: absent in its disks"

@@ -12,32 +12,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    InputError,
-    Mistakes,
-    UnsupportedError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.images.source_file import (
-    SourceFile,
-    look_at_source,
-    source_from_controller,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.volume import (
-    VOLUME_RULES,
-    VolumeSpec,
-    read_volume_spec,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.resources import (
-    GivenResources,
-    ResourceResult,
-    carry_out,
-    diff_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.absent import plan_absent
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.found import look_again
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.present import plan_present
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import VolumePlan, VolumeTask
+from ..._base.errors import ConflictError, InputError, Mistakes, UnsupportedError
+from ..._host.images.source_file import SourceFile, look_at_source, source_from_controller
+from ..._model.spec.resources.volume import VOLUME_RULES, VolumeSpec, read_volume_spec
+from ..resources import GivenResources, ResourceResult, carry_out, diff_of
+from .absent import plan_absent
+from .found import look_again
+from .present import plan_present
+from .task import VolumePlan, VolumeTask
 
 LIST = "volumes"
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need
-from ansible_collections.brine.virt.plugins.module_utils._host.images.source_file import HeldFile, SourceFile
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import require_proven
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.compare import stamp_of
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.fill import FilledVolume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_unused
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import write_table
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.volume import PERMISSIONS
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import VolumeTask
+from ..._base.xml import etree, need
+from ..._host.images.source_file import HeldFile, SourceFile
+from ..._host.storage import volumes
+from ..._host.storage.pools import Pool
+from ..._host.storage.proof import require_proven
+from ..._host.storage.transfer.compare import stamp_of
+from ..._host.storage.transfer.fill import FilledVolume
+from ..._host.storage.usage import delete_unused
+from ..._host.storage.volume_facts import find_volume
+from ..._model.disk_format import RAW
+from ..._model.metadata.machine import CreationNote, VolumeNote
+from ..._model.spec.fields.table import write_table
+from ..._model.spec.fields.units import format_size
+from ..._model.spec.resources.volume import PERMISSIONS
+from ..plan import Step
+from .task import VolumeTask
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW, format_by_name
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.volume import VolumeSpec
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import VolumeTask, shown
+from ..._base.errors import ConflictError
+from ..._host.storage.pools import Pool
+from ..._host.storage.volume_facts import Volume, find_volume
+from ..._model.disk_format import QCOW2, RAW, format_by_name
+from ..._model.spec.resources.volume import VolumeSpec
+from ..hypervisor_view import HypervisorView
+from .task import VolumeTask, shown
 
 # What is encrypted as a whole is a raw disk to who has it, and all bytes of it are its own.
 _LOOKS_RAW = (RAW, "luks")

@@ -13,28 +13,24 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import VolumeUser
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_volume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, read_header
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.found import find, is_known
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import (
-    VolumeTask,
-    require_nobodys,
-    unasked,
-)
+from ..._base.errors import ConflictError
+from ..._base.xml import etree, read_description
+from ..._host.connection import translate_errors
+from ..._host.locks import machine_lock
+from ..._host.storage import volumes
+from ..._host.storage.pools import Pool
+from ..._host.storage.shared_pools import seen_elsewhere
+from ..._host.storage.users import VolumeUser
+from ..._host.storage.volume_bytes import read_volume
+from ..._host.storage.volume_facts import Volume
+from ..._model.disk_format import QCOW2
+from ..._model.image.qcow2 import BrokenQcow2Error, read_header
+from ..._model.spec.fields.units import format_size
+from ..._model.xml.disk_source import BLOCK, DiskSource
+from ..hypervisor_view import HypervisorView
+from ..plan import Step
+from .found import find, is_known
+from .task import VolumeTask, require_nobodys, unasked
 
 _OWNED = "Set the size of the disk in virt_init of {machine}, which grows it"
 

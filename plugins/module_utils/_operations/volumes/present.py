@@ -10,48 +10,30 @@ import pwd
 import uuid
 from dataclasses import replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._host.images.source_file import HeldFile, SourceFile
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven, unfinished_of
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.compare import holds
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.fill import (
-    require_no_sender,
-    upload_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import UNUSED
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW, format_by_name
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import CreationNote, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.volume import ISO, VolumeSpec
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
-from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
-from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import shared_volume
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.absent import (
-    check_deletion,
-    clear_step,
-    delete_step,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.creation import NewVolume, creation_step
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.found import find, require_known_format
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.growth import (
-    check_elsewhere,
-    growth_step,
-    lacks_growth,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import (
-    VolumePlan,
-    VolumeTask,
-    as_shown,
-    is_stored_image,
-    owner_of,
-    shown,
-)
+from ..._base.errors import ConflictError, InputError, UnsupportedError
+from ..._host.images.source_file import HeldFile, SourceFile
+from ..._host.storage import volumes
+from ..._host.storage.pools import Pool
+from ..._host.storage.proof import is_proven, unfinished_of
+from ..._host.storage.transfer.compare import holds
+from ..._host.storage.transfer.fill import require_no_sender, upload_of
+from ..._host.storage.usage import UNUSED
+from ..._host.storage.volume_facts import Volume
+from ..._model.disk_format import QCOW2, RAW, format_by_name
+from ..._model.free_space import require_free_space
+from ..._model.metadata.machine import CreationNote, VolumeNote
+from ..._model.spec.fields.units import format_size
+from ..._model.spec.resources.volume import ISO, VolumeSpec
+from ..._model.xml.disk_source import FILE, NETWORK
+from ..hypervisor_view import HypervisorView
+from ..plan import Step
+from ..resources import ResourcePlan
+from ..shared_volumes import shared_volume
+from .absent import check_deletion, clear_step, delete_step
+from .creation import NewVolume, creation_step
+from .found import find, require_known_format
+from .growth import check_elsewhere, growth_step, lacks_growth
+from .task import VolumePlan, VolumeTask, as_shown, is_stored_image, owner_of, shown
 
 _CONVERT = "Convert it first: qemu-img convert -O"
 

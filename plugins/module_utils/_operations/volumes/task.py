@@ -9,18 +9,18 @@ import typing as t
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
-from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import SharedVolume
+from ..._base.errors import ConflictError
+from ..._host.connection import VirConnect, translate_errors
+from ..._host.images.stream import ProgressCallback, no_progress
+from ..._host.locks import hypervisor_lock
+from ..._host.storage.pools import Pool
+from ..._host.storage.usage import AskElsewhere
+from ..._host.storage.volume_facts import Volume
+from ..._model.image.name import parse_image_volume
+from ..._model.xml.disk_source import FILE
+from ..hypervisor_view import HypervisorView
+from ..resources import ResourcePlan
+from ..shared_volumes import SharedVolume
 
 # What virt_init holds from its first look at the volumes until its machines use what it saw there.
 _MACHINES_LOCK = "init"

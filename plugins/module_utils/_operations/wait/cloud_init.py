@@ -15,8 +15,8 @@ import json
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.log_text import shortened, visible_lines
+from ..._base.errors import HostError, VirtError
+from .log_text import shortened, visible_lines
 
 # Source: https://docs.cloud-init.io/en/latest/explanation/return_codes.html and the file itself
 STATUS_FILE = "/run/cloud-init/status.json"

@@ -12,12 +12,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.log_text import (
-    CONSOLE_BYTES,
-    read_end,
-    shortened,
-    visible_lines,
-)
+from .log_text import CONSOLE_BYTES, read_end, shortened, visible_lines
 
 _LOG_LINES = 12
 # What a machine says first when it boots; what stands before it is an earlier boot's.

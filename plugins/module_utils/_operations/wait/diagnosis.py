@@ -9,22 +9,14 @@ import functools
 import shlex
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.agent import ask_agent
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    map_in_threads,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.cloud_init import read_status
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import Stage, WaitState
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.stopped import (
-    is_passing,
-    qemu_log_end,
-    state_words,
-)
+from ..._base.errors import VirtError
+from ..._base.xml import read_description
+from ..._host.agent import ask_agent
+from ..._host.connection import VirConnect, map_in_threads, translate_errors
+from ..._host.machines.record import state_name
+from .cloud_init import read_status
+from .state import Stage, WaitState
+from .stopped import is_passing, qemu_log_end, state_words
 
 _THREADS = 8
 _AGENT_SECONDS = 2

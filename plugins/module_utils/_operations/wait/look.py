@@ -9,30 +9,16 @@ import functools
 import typing as t
 from collections.abc import Callable, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    map_in_threads,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import (
-    NEIGHBOURS_UNREAD,
-    AgentLimits,
-    best_first,
-    find_addresses,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import (
-    nics_to_ask,
-    record_from_xml,
-    state_name,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import AGENT_CHANNEL, agent_is_connected
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait import ssh
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import BOOTING, ORIGINS, WaitState
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.stopped import is_passing, state_words
+from ..._base.errors import NotFoundError
+from ..._base.xml import read_description
+from ..._host.connection import VirConnect, libvirt, map_in_threads, translate_errors
+from ..._host.machines.addresses import NEIGHBOURS_UNREAD, AgentLimits, best_first, find_addresses
+from ..._host.machines.record import nics_to_ask, record_from_xml, state_name
+from ..._model.attachments import AGENT_CHANNEL, agent_is_connected
+from ..._model.metadata.machine import read_notes
+from ..wait import ssh
+from .state import BOOTING, ORIGINS, WaitState
+from .stopped import is_passing, state_words
 
 # A connection to an address that nobody has yet takes its time, and must not hold up the others.
 _THREADS = 32

@@ -9,11 +9,11 @@ import time
 import typing as t
 from collections.abc import Callable, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.console_log import read_console_log
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.diagnosis import diagnose
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.look import find_domains, look
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import BOOTING, WaitState
+from ..._host.connection import VirConnect
+from .console_log import read_console_log
+from .diagnosis import diagnose
+from .look import find_domains, look
+from .state import BOOTING, WaitState
 
 # Between one look and the next. Half of it is what a machine that answers is noticed late, on average.
 _PAUSE_SECONDS = 0.5

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import visible
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import WaitState
+from ..._base.errors import visible
+from .state import WaitState
 
 _WORDS = {True: "ok", False: "FAILED", None: "-"}
 

@@ -9,8 +9,8 @@ import socket
 import time
 from collections.abc import Collection, Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import run_program
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import map_in_threads
+from ..._base.commands import run_program
+from ..._host.connection import map_in_threads
 
 # The kernel repeats the first packet to an address that nobody has yet after one second, and then after two more. To
 # try anew instead notices sooner that a guest has come up meanwhile.

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.console_log import ConsoleLog
+from .console_log import ConsoleLog
 
 BOOTING = "booting"
 ORIGINS = {

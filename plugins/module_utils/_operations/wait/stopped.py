@@ -9,9 +9,9 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local, libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.log_text import read_end, visible_lines
+from ..._host.connection import VirConnect, is_local, libvirt
+from ..._host.machines.record import state_name
+from .log_text import read_end, visible_lines
 
 # By name, because an older libvirt lacks the newest ones. Sources: virDomainShutoffReason, virDomainCrashedReason and
 # virDomainPausedReason, https://libvirt.org/html/libvirt-libvirt-domain.html

@@ -17,14 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import (
-    DISK_SNAPSHOT,
-    EXTERNAL,
-    SHUTOFF,
-    with_mark,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import OWN_SNAPSHOT
+from ...._base.xml import etree, need
+from ...._model.attachments import OWN_SNAPSHOT
+from ...machines.snapshots import DISK_SNAPSHOT, EXTERNAL, SHUTOFF, with_mark
 
 # In a name, Ceph's own tools take these for what follows the name of a pool or an image.
 _UNSAFE_IN_CEPH = re.compile(r"[/@%]")

@@ -16,15 +16,9 @@ import time
 import typing as t
 from collections.abc import Iterator, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import (
-    Cluster,
-    open_cluster,
-    remove_snapshot,
-    require_no_clones_of,
-    snapshot_names,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ...._base.errors import ConflictError, NotFoundError
+from ..ceph import Cluster, open_cluster, remove_snapshot, require_no_clones_of, snapshot_names
+from ..pools import Pool
 
 PoolVolume = tuple[Pool, str]
 # The cluster itself forgets a client that does not answer after 30 s (osd_client_watch_timeout).

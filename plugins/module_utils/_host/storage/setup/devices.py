@@ -15,11 +15,11 @@ import os
 import stat
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, program_errors, run_program
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import is_busy
+from ...._base.commands import Answer, program_errors, run_program
+from ...._base.errors import ConflictError, NotFoundError
+from ...connection import VirConnect
+from ..usage import Usage
+from ..volume_facts import is_busy
 
 _SECONDS = 60
 _SYSFS = "/sys/class/block"

@@ -13,13 +13,8 @@ import pwd
 import stat
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    InputError,
-    NotFoundError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import mounted_at
+from ...._base.errors import ConflictError, HostError, InputError, NotFoundError
+from ..shared_pools import mounted_at
 
 Permissions = t.Mapping[str, t.Any]
 

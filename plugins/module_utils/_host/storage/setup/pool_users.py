@@ -10,16 +10,11 @@ import posixpath
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    is_local,
-    libvirt,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import VolumeUser
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import is_busy
+from ...._base.xml import attribute, etree
+from ...connection import VirConnect, is_local, libvirt, translate_errors
+from ..usage import Usage
+from ..users import VolumeUser
+from ..volume_facts import is_busy
 
 # Directories in which only the pool has its volumes; devices of other pools are in /dev/disk/by-path as well.
 _OWN_DIRECTORY = ("dir", "fs", "netfs", "vstorage", "logical", "zfs")

@@ -17,14 +17,10 @@ import typing as t
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ...._base.errors import ConflictError, HostError
+from ...._base.xml import etree, read_description
+from ...._model.xml.disk_source import DiskSource
+from ...connection import libvirt, suppress_codes, translate_errors
 
 _LOOK_SECONDS = 0.25
 # What libvirt says of a copy that it is ending: https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms

@@ -11,12 +11,12 @@ import hashlib
 import os
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_volume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import Read
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import BLOCK, NETWORK
+from ...._base.errors import HostError
+from ...._model.image.qcow2 import Read
+from ...._model.xml.disk_source import BLOCK, NETWORK
+from ..pools import Pool
+from ..volume_bytes import read_volume
+from ..volume_facts import Volume
 
 _CHUNK_BYTES = 1024 * 1024
 _ZEROS = bytes(_CHUNK_BYTES)

@@ -19,32 +19,19 @@ import struct
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    UnsupportedError,
-    VirtError,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import QemuName, qemu_name
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import zero_logical
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import (
-    grow_volume,
-    make_volume,
-    new_volume_element,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.image.header import HEADER_BYTES, disk_format
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import (
-    BLOCK,
-    FILE,
-    NETWORK,
-)
+from ...._base.errors import ConflictError, HostError, UnsupportedError, VirtError
+from ...._base.qemu_img import run_qemu_img
+from ...._base.xml import attribute, read_description
+from ...._model.image.header import HEADER_BYTES, disk_format
+from ...._model.xml.disk_source import BLOCK, FILE, NETWORK
+from ...connection import libvirt, translate_errors
+from ..ceph import QemuName, qemu_name
+from ..full_pool import full_pool_named
+from ..pools import Pool
+from ..proof import mark_volume
+from ..volume_bytes import zero_logical
+from ..volume_facts import find_volume
+from ..volumes import grow_volume, make_volume, new_volume_element
 
 # ioctl_ficlone(2), ioctl_ficlonerange(2)
 _FICLONE = 0x40049409

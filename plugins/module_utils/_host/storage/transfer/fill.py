@@ -14,31 +14,22 @@ import os
 import threading
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import by_hand, unfinished_of
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import send_file, send_mark
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import (
-    Sender,
-    ask_sender,
-    new_upload,
-    sending,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import (
-    read_volume,
-    write_start,
-    zero_logical,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import RAW
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload, read_upload
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ...._base.errors import ConflictError, NotFoundError
+from ...._base.xml import etree
+from ...._model.disk_format import RAW
+from ...._model.image.upload_mark import MARK_BYTES, Upload, read_upload
+from ...._model.metadata.machine import VolumeNote
+from ...._model.xml.disk_source import FILE
+from ...connection import VirConnect, translate_errors
+from ...storage import volumes
+from ..full_pool import full_pool_named
+from ..pool_refresh import refresh_pool
+from ..pools import Pool
+from ..proof import by_hand, unfinished_of
+from ..volume_bytes import read_volume, write_start, zero_logical
+from ..volume_facts import find_volume
+from .upload import send_file, send_mark
+from .uploader import Sender, ask_sender, new_upload, sending
 
 
 class FilledVolume:

@@ -18,21 +18,16 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import seen_elsewhere
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import delete_those_unused
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import make_volume, new_volume_element
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import flush_name, is_flush_name
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ...._base.errors import HostError, VirtError
+from ...._base.xml import etree, read_description
+from ...._model.metadata.migration import flush_name, is_flush_name
+from ...._model.xml.disk_source import FILE
+from ...connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ...facts.guest_capabilities import GuestCapabilities
+from ..pools import Pool
+from ..shared_pools import seen_elsewhere
+from ..usage import delete_those_unused
+from ..volumes import make_volume, new_volume_element
 
 # Fewer than a PCI bus has places.
 _FILES_AT_ONCE = 16

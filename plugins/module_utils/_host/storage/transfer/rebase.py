@@ -17,21 +17,17 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    stopped,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.files import allocated_bytes, sync_folder
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import QCOW2, run_qemu_img
-from ansible_collections.brine.virt.plugins.module_utils._host.images.bitmaps import bitmaps_in
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import copy_file
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import ReplacementLock
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_disk import disk_full
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import volume_file
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import BrokenQcow2Error, Header, read_header
+from ...._base.commands import Answer
+from ...._base.errors import ConflictError, HostError, stopped
+from ...._base.files import allocated_bytes, sync_folder
+from ...._base.qemu_img import QCOW2, run_qemu_img
+from ...._model.image.qcow2 import BrokenQcow2Error, Header, read_header
+from ...images.bitmaps import bitmaps_in
+from ...images.files import copy_file
+from ..disk_lock import ReplacementLock
+from ..file_chain import file_id
+from ..full_disk import disk_full
+from ..volume_facts import volume_file
 
 _SECONDS = 7 * 24 * 3600.0
 # With no more than this free, what went wrong is that the disk is full.

@@ -12,14 +12,10 @@ import os
 import threading
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, stopped
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import write_start
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload
+from ...._base.errors import HostError, stopped
+from ...._model.image.upload_mark import MARK_BYTES, Upload
+from ...connection import VirConnect, libvirt, translate_errors
+from ..volume_bytes import write_start
 
 _CHUNK_BYTES = 256 * 1024
 

@@ -12,12 +12,8 @@ import threading
 import typing as t
 import uuid
 
-from ansible_collections.brine.virt.plugins.module_utils._host.identity import (
-    boot_identity,
-    host_identity,
-    process_start_ticks,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload
+from ...._model.image.upload_mark import Upload
+from ...identity import boot_identity, host_identity, process_start_ticks
 
 _sending: set[str] = set()
 _sending_lock = threading.Lock()

@@ -9,12 +9,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, inside
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import (
-    Rule,
-    unknown_option,
-    written,
-)
+from ...._base.errors import InputError, Mistakes, inside
+from .validators import Rule, unknown_option, written
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
+from ...._base.errors import InputError, inside
+from ...._base.xml import etree
+from ..fields import validators
+from .table import (
     Field,
     Values,
     check_against,

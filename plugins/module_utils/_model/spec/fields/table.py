@@ -21,14 +21,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import KIB, etree, size_kib_in_xml
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import (
-    parse_capacity_mib,
-    parse_size_kib,
-    parse_size_mib,
-)
+from ...._base.errors import InputError
+from ...._base.xml import KIB, etree, size_kib_in_xml
+from ..fields import validators
+from .units import parse_capacity_mib, parse_size_kib, parse_size_mib
 
 Values = dict[str, t.Any]
 

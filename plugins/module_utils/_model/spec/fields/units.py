@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import BYTES_PER_UNIT, KIB, MIB
+from ...._base.errors import InputError
+from ...._base.xml import BYTES_PER_UNIT, KIB, MIB
 
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
 # libvirt and qemu count bytes in 64 bits.

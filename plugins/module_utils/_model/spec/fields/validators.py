@@ -11,7 +11,7 @@ import re
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, inside, one_of_these
+from ...._base.errors import InputError, Mistakes, inside, one_of_these
 
 # A rule takes the value and its place, and gives back the clean value or raises InputError.
 Rule = t.Callable[[t.Any, str], t.Any]

@@ -9,19 +9,13 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import GroupField, ListField
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    AttributeField,
-    FlagField,
-    SizeField,
-    TextField,
-    Values,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import COUNT, CPU
+from ...._base.errors import InputError, inside
+from ...._base.xml import etree
+from ..fields import validators
+from ..fields.shapes import GroupField, ListField
+from ..fields.table import AttributeField, FlagField, SizeField, TextField, Values
+from ..fields.units import parse_capacity_mib
+from .cpu import COUNT, CPU
 
 
 @dataclass(frozen=True)

@@ -13,22 +13,11 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
-    GroupField,
-    ListField,
-    NamedListField,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    ON_OFF,
-    AttributeField,
-    SizeField,
-    TextField,
-    Values,
-    covers,
-)
+from ...._base.errors import InputError, inside
+from ...._base.xml import etree
+from ..fields import validators
+from ..fields.shapes import GroupField, ListField, NamedListField
+from ..fields.table import ON_OFF, AttributeField, SizeField, TextField, Values, covers
 
 CPU_MODES = ("host-model", "host-passthrough", "maximum", "custom")
 COUNT = validators.whole_number(1, 4096)

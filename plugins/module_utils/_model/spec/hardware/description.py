@@ -12,26 +12,14 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
-    GroupField,
-    ListField,
-    NamedListField,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    ON_OFF,
-    AttributeField,
-    Field,
-    FlagField,
-    TextField,
-    Values,
-    drop,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.amounts import MEMORY, VCPUS
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU, INDEX, NUMATUNE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.devices import DEVICES
+from ...._base.errors import InputError, inside
+from ...._base.xml import etree
+from ..fields import validators
+from ..fields.shapes import GroupField, ListField, NamedListField
+from ..fields.table import ON_OFF, AttributeField, Field, FlagField, TextField, Values, drop
+from .amounts import MEMORY, VCPUS
+from .cpu import CPU, INDEX, NUMATUNE
+from .devices import DEVICES
 
 
 @dataclass(frozen=True)

@@ -12,23 +12,12 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
-    DeviceField,
-    ListField,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    AttributeField,
-    Field,
-    FlagField,
-    TextField,
-    ValueEncoding,
-    Values,
-    number_or_text,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.host_devices import HostDevices
+from ...._base.errors import InputError, inside
+from ...._base.xml import etree
+from ..fields import validators
+from ..fields.shapes import DeviceField, ListField
+from ..fields.table import AttributeField, Field, FlagField, TextField, ValueEncoding, Values, number_or_text
+from .host_devices import HostDevices
 
 LOOPBACK = "127.0.0.1"
 _INDEX = validators.whole_number(0, 65535)

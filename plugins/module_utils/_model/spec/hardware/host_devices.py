@@ -9,13 +9,10 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.attachments import (
-    host_device_name,
-    host_device_names,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import make
+from ...._base.errors import InputError
+from ...._base.xml import etree
+from ...attachments import host_device_name, host_device_names
+from ..fields.table import make
 
 # As lspci writes it, and as libvirt names the node device (virsh nodedev-list).
 _PCI = re.compile(r"(?:pci_)?([0-9a-f]{4})[:_]([0-9a-f]{2})[:_]([0-1][0-9a-f])[._]([0-7])", re.IGNORECASE)

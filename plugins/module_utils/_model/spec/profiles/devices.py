@@ -18,11 +18,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_RULES
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_RULES, SOURCE_ATTRIBUTES
+from ...._base.errors import InputError
+from ..disk import DISK_RULES
+from ..fields import validators
+from ..fields.given import GivenOptions
+from ..nic import NIC_RULES, SOURCE_ATTRIBUTES
 
 # Words of Salt Virt for the same things.
 SALT_DISK_WORDS = {"source_file": "source", "backing_store_path": "backing", "iothread_id": "iothread"}

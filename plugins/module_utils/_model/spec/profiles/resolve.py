@@ -12,11 +12,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, inside, one_of_these
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import NETWORK_RULES
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.devices import read_devices
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.salt_config import unwrap_profiles
+from ...._base.errors import InputError, inside, one_of_these
+from ..fields.given import GivenOptions
+from ..network import NETWORK_RULES
+from .devices import read_devices
+from .salt_config import unwrap_profiles
 
 # The devices of each profile, by its name.
 Profiles = Mapping[str, t.Sequence[GivenOptions]]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import written
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.devices import read_devices
+from ...._base.errors import InputError
+from ..fields.validators import written
+from .devices import read_devices
 
 _KINDS = ("disk", "nic")
 _SECTION = "virt"

@@ -9,10 +9,10 @@ import contextlib
 import typing as t
 from collections.abc import Mapping
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import BOOT_DEVICES
+from ...._base.errors import InputError
+from ..fields import validators
+from ..fields.given import GivenOptions
+from ..hardware.description import BOOT_DEVICES
 
 # Another name for the same thing.
 SALT_WORDS = {

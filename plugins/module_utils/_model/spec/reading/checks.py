@@ -8,11 +8,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import Disk
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values, covers
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic
+from ...._base.errors import InputError
+from ..disk import Disk
+from ..fields.given import GivenOptions
+from ..fields.table import Values, covers
+from ..nic import Nic
 
 
 def check_firmware(given: dict[str, t.Any], options: GivenOptions) -> None:

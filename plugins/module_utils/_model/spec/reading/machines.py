@@ -9,40 +9,20 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import (
-    DEFAULT_MODELS,
-    ORIGINS,
-    Disk,
-    read_disk,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, none_exists
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Field, Values, rules_beside
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import MACHINE_RULES, Machine, places_of
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import (
-    ABSENT,
-    take_start,
-    yielding_state,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import Nic, read_nic
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.resolve import (
-    Profiles,
-    read_profiles,
-    resolve_devices,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.salt_words import (
-    switched,
-    translate_salt_words,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.checks import (
-    check_devices,
-    check_firmware,
-    check_hardware,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import make_seed, read_seed
+from ...._base.errors import InputError, Mistakes
+from ..disk import DEFAULT_MODELS, ORIGINS, Disk, read_disk
+from ..existing import Existing, FindExisting, none_exists
+from ..fields.given import GivenOptions
+from ..fields.table import Field, Values, rules_beside
+from ..hardware.description import HARDWARE
+from ..machine import MACHINE_RULES, Machine, places_of
+from ..machine_state import ABSENT, take_start, yielding_state
+from ..names import machine_name
+from ..nic import Nic, read_nic
+from ..profiles.resolve import Profiles, read_profiles, resolve_devices
+from ..profiles.salt_words import switched, translate_salt_words
+from ..seed import make_seed, read_seed
+from .checks import check_devices, check_firmware, check_hardware
 
 _Device = t.TypeVar("_Device", Disk, Nic)
 # The hint for a machine that is not there, and of which the task does not say enough to create it.

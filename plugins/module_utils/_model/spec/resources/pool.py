@@ -10,23 +10,13 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    check_field,
-    covers,
-    drop,
-    make,
-    read_table,
-    write_table,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool_fields import (
-    POOL_TABLES,
-    device_path,
-)
+from ...._base.errors import InputError, Mistakes
+from ...._base.xml import etree
+from ..fields import validators
+from ..fields.given import GivenOptions
+from ..fields.table import check_field, covers, drop, make, read_table, write_table
+from ..names import pool_name
+from .pool_fields import POOL_TABLES, device_path
 
 ACTIVE, INACTIVE, ABSENT = "active", "inactive", "absent"
 POOL_TYPES = tuple(POOL_TABLES)

@@ -12,18 +12,11 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import ListField
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    AttributeField,
-    Field,
-    TextField,
-    drop,
-    make,
-    number_or_text,
-)
+from ...._base.errors import InputError
+from ...._base.xml import etree
+from ..fields import validators
+from ..fields.shapes import ListField
+from ..fields.table import AttributeField, Field, TextField, drop, make, number_or_text
 
 # virStoragePoolFormatFileSystem and virStoragePoolFormatFileSystemNet in libvirt's src/conf/storage_conf.c.
 FORMATS = {

@@ -15,19 +15,12 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    AttributeField,
-    Field,
-    TextField,
-    covers,
-    read_table,
-    write_table,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool_fields import absolute_path, is_uuid
+from ...._base.errors import InputError, Mistakes
+from ...._base.xml import etree
+from ..fields import validators
+from ..fields.given import GivenOptions
+from ..fields.table import AttributeField, Field, TextField, covers, read_table, write_table
+from .pool_fields import absolute_path, is_uuid
 
 PRESENT, ABSENT = "present", "absent"
 ALWAYS, ON_CREATE = "always", "on_create"

@@ -11,16 +11,16 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import QCOW2, RAW
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, parse_checksum
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Field, TextField
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.seed import DEFAULT_POOL
+from ...._base.errors import InputError, Mistakes
+from ...._base.xml import MIB
+from ...disk_format import QCOW2, RAW
+from ...image.checksum import Checksum, parse_checksum
+from ..fields import validators
+from ..fields.given import GivenOptions
+from ..fields.table import Field, TextField
+from ..fields.units import parse_capacity_mib
+from ..names import pool_name
+from ..seed import DEFAULT_POOL
 
 # What is on a CD or DVD, which machines have as a raw disk.
 ISO = "iso"

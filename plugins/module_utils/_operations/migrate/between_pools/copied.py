@@ -10,14 +10,14 @@ import typing as t
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import MigrationNote, VolumeRef
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import is_active
+from ...._base.errors import VirtError
+from ...._base.xml import etree, read_description
+from ...._host.connection import VirConnect, libvirt, translate_errors
+from ...._host.storage.pools import Pools
+from ...._model.disk_format import driver_format
+from ...._model.metadata.migration import MigrationNote, VolumeRef
+from ...._model.xml.disk_source import DiskSource
+from ..endpoints.location import is_active
 
 
 @dataclass(frozen=True)

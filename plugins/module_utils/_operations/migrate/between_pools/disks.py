@@ -9,29 +9,17 @@ import copy
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import file_id
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import (
-    arrived_volumes,
-    copied_volumes,
-    mirrors_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import is_empty_copy
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import (
-    ALL,
-    MigrationOptions,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    MigrationTarget,
-    SourceMachine,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import (
+from ...._base.errors import ConflictError, UnsupportedError
+from ...._base.xml import etree
+from ...._host.storage.file_chain import file_id
+from ...._host.storage.pools import Pool
+from ...._host.storage.volume_facts import Volume
+from ...._model.disk_format import driver_format
+from ...._model.xml.disk_source import FILE, DiskSource
+from ...hypervisor_view import HypervisorView
+from ..endpoints.options import ALL, MigrationOptions
+from ..endpoints.source_and_target import MigrationTarget, SourceMachine
+from ..storage.disks import (
     CONTENT,
     MIRROR,
     DiskMigration,
@@ -42,6 +30,8 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.sto
     is_named,
     named_pool,
 )
+from .copied import arrived_volumes, copied_volumes, mirrors_of
+from .settle import is_empty_copy
 
 
 def plan_pool_disks(

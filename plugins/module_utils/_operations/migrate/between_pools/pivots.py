@@ -16,30 +16,18 @@ import time
 import typing as t
 from collections.abc import Collection, Iterator
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import run_qemu_img
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import booted_at, started_at
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import (
-    DiskLock,
-    first_open,
-    is_open_in_qemu,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    MigrationNote,
-    VolumeRef,
-    read_migration_note,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import (
-    CopiedVolume,
-    arrived_volumes,
-    formats_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import is_active
+from ...._base.errors import ConflictError, HostError
+from ...._base.qemu_img import run_qemu_img
+from ...._base.xml import read_description
+from ...._host.connection import VirConnect, libvirt, translate_errors
+from ...._host.machines.start_watch import booted_at, started_at
+from ...._host.storage.disk_lock import DiskLock, first_open, is_open_in_qemu
+from ...._host.storage.pools import Pool, Pools
+from ...._host.storage.shared_pools import shared_because
+from ...._model.metadata.migration import MigrationNote, VolumeRef, read_migration_note
+from ...._model.xml.disk_source import FILE
+from ..endpoints.location import is_active
+from .copied import CopiedVolume, arrived_volumes, formats_of
 
 # Until a switch that was requested is done, the old volume is written to; and by this much the new one has to be newer.
 _MARGIN_SECONDS = 10.0

@@ -11,39 +11,23 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import read_domain
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.block_copy import wait_for_pivot
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import require_free_space
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import MigrationNote
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.disks import plan_pool_disks
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.steps import PoolMoveSteps
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
-    MigrationContext,
-    MigrationPlan,
-    NoteWriter,
-    ProgressCallback,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    SourceMachine,
-    read_source_machine,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.preflight import (
-    check_finished,
-    check_free_space_on_target,
-    check_source_volumes,
-    is_saved,
-    space_requests,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import recheck_source
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import (
-    DiskMigration,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
+from ...._base.errors import ConflictError, UnsupportedError
+from ...._host.connection import translate_errors
+from ...._host.identity import host_identity
+from ...._host.machines.domains import read_domain
+from ...._host.machines.snapshots import list_snapshots
+from ...._host.storage.pools import Pools
+from ...._host.storage.transfer.block_copy import wait_for_pivot
+from ...._model.free_space import require_free_space
+from ...._model.metadata.migration import MigrationNote
+from ..context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
+from ..endpoints.source_and_target import SourceMachine, read_source_machine
+from ..preflight import check_finished, check_free_space_on_target, check_source_volumes, is_saved, space_requests
+from ..recheck import recheck_source
+from ..storage.disks import DiskMigration
+from ..write_lock import WriteGuard
+from .disks import plan_pool_disks
+from .steps import PoolMoveSteps
 
 
 def plan_between_pools(

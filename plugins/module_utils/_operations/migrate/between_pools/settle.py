@@ -12,42 +12,25 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Collection, Iterable
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.files import sync_file
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import redefine
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.block_copy import cancel_block_copies
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
-    CreationNote,
-    VolumeNote,
-    read_notes,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import MigrationNote, VolumeRef
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import NETWORK
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.migrated_domain import migrated_domain_xml
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import (
-    CopiedVolume,
-    arrived_volumes,
-    copied_volumes,
-    formats_of,
-    places_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.pivots import (
-    newer_volumes,
-    require_closed,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
-    find,
-    is_active,
-    set_autostart,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import delete_proven
+from ...._base.errors import ConflictError, HostError
+from ...._base.files import sync_file
+from ...._base.xml import parse_xml, read_description
+from ...._host.connection import VirConnect, libvirt, translate_errors
+from ...._host.locks import hypervisor_lock
+from ...._host.machines.domains import write_notes
+from ...._host.machines.redefine import redefine
+from ...._host.storage.pools import Pool, Pools
+from ...._host.storage.proof import is_proven
+from ...._host.storage.transfer.block_copy import cancel_block_copies
+from ...._host.storage.volume_facts import Volume, find_volume
+from ...._model.metadata.machine import CreationNote, VolumeNote, read_notes
+from ...._model.metadata.migration import MigrationNote, VolumeRef
+from ...._model.xml.disk_source import NETWORK
+from ...._model.xml.migrated_domain import migrated_domain_xml
+from ..endpoints.location import find, is_active, set_autostart
+from ..storage.cleanup import delete_proven
+from .copied import CopiedVolume, arrived_volumes, copied_volumes, formats_of, places_of
+from .pivots import newer_volumes, require_closed
 
 # How long a run that makes or changes machines may take.
 PROVISION_SECONDS = 300

@@ -11,18 +11,12 @@ import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    HostError,
-    UnsupportedError,
-    VirtError,
-    stopped,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.file_chain import FileId, file_id
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.block_copy import (
+from ...._base.errors import ConflictError, HostError, UnsupportedError, VirtError, stopped
+from ...._host.connection import libvirt
+from ...._host.locks import hypervisor_lock
+from ...._host.storage.file_chain import FileId, file_id
+from ...._host.storage.pool_refresh import refresh_pool
+from ...._host.storage.transfer.block_copy import (
     BlockCopy,
     BlockCopyError,
     begin_block_copy,
@@ -30,58 +24,22 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
     pivot,
     wait_until_mirrored,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    MigrationNote,
-    VolumeIdentity,
-    VolumeRef,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import format_size
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.copied import (
-    CopiedVolume,
-    arrived_volumes,
-    copied_volumes,
-    places_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.settle import (
-    PROVISION_SECONDS,
-    record,
-    settle,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
-    MigrationContext,
-    MigrationPlan,
-    NoteWriter,
-    ProgressCallback,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import find, write_note
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    SourceMachine,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import (
-    recheck_definition,
-    with_definition_of_now,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.steps import (
-    handle_of,
-    make_and_note,
-    send_content,
-    source_ref,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import (
-    CONTENT,
-    MIRROR,
-    DiskMigration,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.volume_identity import (
-    identify_made,
-    identify_source,
-    identify_whole,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
-from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
+from ...._host.storage.transfer.uploader import new_upload
+from ...._host.storage.volume_facts import find_volume
+from ...._model.metadata.migration import MigrationNote, VolumeIdentity, VolumeRef
+from ...._model.spec.fields.units import format_size
+from ...._model.xml.disk_source import FILE
+from ...plan import Step
+from ..context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
+from ..endpoints.location import find, write_note
+from ..endpoints.source_and_target import SourceMachine
+from ..recheck import recheck_definition, with_definition_of_now
+from ..steps import handle_of, make_and_note, send_content, source_ref
+from ..storage.disks import CONTENT, MIRROR, DiskMigration
+from ..storage.volume_identity import identify_made, identify_source, identify_whole
+from ..write_lock import WriteGuard
+from .copied import CopiedVolume, arrived_volumes, copied_volumes, places_of
+from .settle import PROVISION_SECONDS, record, settle
 
 _MIB = 1024 * 1024
 

@@ -10,20 +10,10 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    open_connection,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import affect
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    NAMESPACE,
-    PREFIX,
-    MigrationNote,
-    migration_note_to_xml,
-)
+from ...._base.errors import NotFoundError, VirtError
+from ...._host.connection import VirConnect, libvirt, open_connection, translate_errors
+from ...._host.machines.domains import affect
+from ...._model.metadata.migration import NAMESPACE, PREFIX, MigrationNote, migration_note_to_xml
 
 # Daemons start again, and cables are plugged in again.
 _WAIT_SECONDS = 60.0

@@ -9,8 +9,8 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ...._base.errors import InputError
+from ...._host.connection import libvirt
 
 AUTO, ALL, NONE = "auto", "all", "none"
 

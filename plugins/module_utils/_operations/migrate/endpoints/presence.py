@@ -12,20 +12,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    libvirt,
-    suppress_codes,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.start_watch import last_start
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    MigrationNote,
-    migration_note_to_xml,
-    read_migration_note,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import find
+from ...._base.xml import etree, read_description
+from ...._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ...._host.machines.start_watch import last_start
+from ...._model.metadata.migration import MigrationNote, migration_note_to_xml, read_migration_note
+from .location import find
 
 # Numbers, as this file is also read where there is no libvirt. https://libvirt.org/html/libvirt-libvirt-domain.html
 # virDomainRunningReason, POSTCOPY and POSTCOPY_FAILED: the memory is still in two places.

@@ -11,21 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute, etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_capabilities import GuestCapabilities
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance_mark import find_maintenance
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.networks import read_network
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import Domain
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    MigrationNote,
-    read_migration_note,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.presence import has_job
+from ...._base.errors import ConflictError
+from ...._base.xml import attribute, etree, read_description
+from ...._host.connection import VirConnect, translate_errors
+from ...._host.facts.guest_capabilities import GuestCapabilities
+from ...._host.facts.maintenance import Maintenance
+from ...._host.facts.maintenance_mark import find_maintenance
+from ...._host.facts.networks import read_network
+from ...._host.machines.domains import Domain
+from ...._model.metadata.machine import MachineNotes
+from ...._model.metadata.migration import MigrationNote, read_migration_note
+from ...hypervisor_view import HypervisorView
+from .presence import has_job
 
 
 class MigrationTarget:

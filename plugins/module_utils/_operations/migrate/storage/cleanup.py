@@ -7,30 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import (
-    Domain,
-    list_domains,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import end_flushes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import USED, delete_those_unused, why_kept
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
-    MigrationNote,
-    VolumeRef,
-    read_migration_note,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
-    Endpoints,
-    find_state_at_source,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.volume_identity import (
-    is_as_it_was_made,
-    is_the_one,
-)
+from ...._base.errors import HostError
+from ...._host.connection import VirConnect, translate_errors
+from ...._host.machines.domains import Domain, list_domains
+from ...._host.machines.undefine import undefine
+from ...._host.storage.pools import Pools
+from ...._host.storage.transfer.flush import end_flushes
+from ...._host.storage.usage import USED, delete_those_unused, why_kept
+from ...._model.metadata.migration import MigrationNote, VolumeRef, read_migration_note
+from ...._model.xml.disk_source import FILE
+from ..endpoints.location import Endpoints, find_state_at_source
+from .volume_identity import is_as_it_was_made, is_the_one
 
 
 def clear_target(

@@ -10,36 +10,21 @@ import posixpath
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    ConflictError,
-    InputError,
-    NotFoundError,
-    UnsupportedError,
-    VirtError,
-    inside,
-    one_of_these,
-)
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume, find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import driver_format
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import parse_image_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeIdentity, VolumeRef
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE, NETWORK, DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import (
-    ALL,
-    NONE,
-    MigrationOptions,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    MigrationTarget,
-    SourceMachine,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import manual_deletion
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.shared import is_shared
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.volume_identity import is_the_one
+from ...._base.errors import ConflictError, InputError, NotFoundError, UnsupportedError, VirtError, inside, one_of_these
+from ...._base.xml import etree, need
+from ...._host.connection import translate_errors
+from ...._host.storage.pools import Pool
+from ...._host.storage.volume_facts import Volume, find_volume
+from ...._model.disk_format import driver_format
+from ...._model.image.name import parse_image_volume
+from ...._model.metadata.migration import VolumeIdentity, VolumeRef
+from ...._model.xml.disk_source import FILE, NETWORK, DiskSource
+from ...hypervisor_view import HypervisorView
+from ..endpoints.options import ALL, NONE, MigrationOptions
+from ..endpoints.source_and_target import MigrationTarget, SourceMachine
+from .cleanup import manual_deletion
+from .shared import is_shared
+from .volume_identity import is_the_one
 
 # SHARED: both hypervisors see it. MIRROR: QEMU copies it while the machine runs. CONTENT: we copy it, nobody writes to
 # it. THERE: the target has it already, and nobody writes to it.

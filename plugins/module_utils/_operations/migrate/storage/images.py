@@ -17,40 +17,24 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError, stopped
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pool_refresh import refresh_pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import shared_because
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import (
-    SentFile,
-    flushed,
-    is_being_flushed,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import (
-    send_file,
-    send_mark,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import (
-    Sender,
-    ask_sender,
-    new_upload,
-    sending,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import read_start
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
-from ansible_collections.brine.virt.plugins.module_utils._model.image.name import (
-    PRIVATE_MODE,
-    STORED_MODE,
-    parse_image_volume,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, Upload, read_upload
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import Endpoints
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import manual_deletion
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import BaseImage
+from ...._base.errors import ConflictError, NotFoundError, stopped
+from ...._host.connection import VirConnect, translate_errors
+from ...._host.storage import volumes
+from ...._host.storage.full_pool import full_pool_named
+from ...._host.storage.pool_refresh import refresh_pool
+from ...._host.storage.pools import Pool, Pools
+from ...._host.storage.shared_pools import shared_because
+from ...._host.storage.transfer.flush import SentFile, flushed, is_being_flushed
+from ...._host.storage.transfer.upload import send_file, send_mark
+from ...._host.storage.transfer.uploader import Sender, ask_sender, new_upload, sending
+from ...._host.storage.volume_bytes import read_start
+from ...._host.storage.volume_facts import find_volume
+from ...._model.image.name import PRIVATE_MODE, STORED_MODE, parse_image_volume
+from ...._model.image.upload_mark import MARK_BYTES, Upload, read_upload
+from ...._model.metadata.migration import VolumeRef
+from ..endpoints.location import Endpoints
+from .cleanup import manual_deletion
+from .disks import BaseImage
 
 ProgressCallback = t.Callable[[str, int, int], t.Any]
 

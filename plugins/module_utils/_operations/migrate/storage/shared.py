@@ -10,11 +10,11 @@ import os
 import posixpath
 import uuid
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ...._base.errors import VirtError
+from ...._base.xml import etree, read_description
+from ...._host.connection import translate_errors
+from ...._host.storage.pools import Pool
+from ...._model.xml.disk_source import FILE
 
 # Pools that are a way to storage elsewhere: two of them with the same source show the same volumes.
 _NETWORKED = frozenset({"netfs", "gluster", "iscsi", "iscsi-direct"})

@@ -15,21 +15,16 @@ import dataclasses
 import os
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, translate_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import (
-    send_mark,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_bytes import mark_qcow2, read_start
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
-    HEAD_BYTES,
-    read_qcow2_mark,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload, read_upload
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeIdentity, VolumeRef
-from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import FILE
+from ...._base.errors import NotFoundError, UnsupportedError
+from ...._base.xml import read_description
+from ...._host.connection import VirConnect, translate_errors
+from ...._host.storage.pools import Pool
+from ...._host.storage.transfer.upload import send_mark
+from ...._host.storage.volume_bytes import mark_qcow2, read_start
+from ...._model.image.qcow2_mark import HEAD_BYTES, read_qcow2_mark
+from ...._model.image.upload_mark import Upload, read_upload
+from ...._model.metadata.migration import VolumeIdentity, VolumeRef
+from ...._model.xml.disk_source import FILE
 
 _ATTRIBUTE = "user.brine.move"
 # Pools whose volumes have a key that no other volume ever gets (the UUID of an LV); elsewhere it is the path.

@@ -14,38 +14,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
-    InputError,
-    VirtError,
-    as_virt_error,
-    outcome,
-    own_error,
-    stopped,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    make_uri,
-    open_connection,
-    translate_errors,
-)
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import machine_lock
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
-from ansible_collections.brine.virt.plugins.module_utils._operations import plan
-from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools.plan import (
-    plan_between_pools,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import Endpoints
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    MigrationTarget,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.plan import (
-    MigrationContext,
-    MigrationPlan,
-    plan_migration,
-)
+from ...._base.errors import InputError, VirtError, as_virt_error, outcome, own_error, stopped
+from ...._host.connection import VirConnect, make_uri, open_connection, translate_errors
+from ...._host.locks import machine_lock
+from ...._host.progress import ProgressFile
+from ...._model.meter import ProgressMeter
+from ...._operations import plan
+from ...hypervisor_view import HypervisorView
+from ..between_pools.plan import plan_between_pools
+from ..endpoints.location import Endpoints
+from ..endpoints.options import MigrationOptions
+from ..endpoints.source_and_target import MigrationTarget
+from ..plan import MigrationContext, MigrationPlan, plan_migration
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,10 @@ import typing as t
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    ValueEncoding,
-    drop,
-    make,
-)
+from ....._base.errors import InputError
+from ....._base.xml import etree
+from ...fields import validators
+from ...fields.table import ValueEncoding, drop, make
 
 # Of an address without prefix and netmask: virSocketAddrGetIPPrefix in libvirt's src/util/virsocketaddr.c.
 _CLASSES = ((128, 8), (192, 16), (224, 24))

@@ -13,10 +13,10 @@ import ipaddress
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.addressing import contains
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.table import OWN_BRIDGE
+from ....._base.errors import InputError, Mistakes
+from ...fields.table import Values
+from .addressing import contains
+from .table import OWN_BRIDGE
 
 # What needs the bridge and the dnsmasq that libvirt makes for the network.
 _OF_OWN_BRIDGE = (

@@ -13,10 +13,10 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
+from ....._base.errors import InputError
+from ....._base.xml import etree
+from ...fields import validators
+from ...fields.table import (
     AttributeField,
     Field,
     Table,
@@ -28,14 +28,9 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.tabl
     read_table,
     write_table,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import domain
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.addressing import (
-    ADDRESS,
-    address,
-    boot_home,
-    house,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.rows import same, same_row
+from ...network import domain
+from .addressing import ADDRESS, address, boot_home, house
+from .rows import same, same_row
 
 # The shortest that dnsmasq takes; 0 is for ever (virNetworkDHCPLeaseTimeDefParseXML in src/conf/network_conf.c).
 LEAST_LEASE_SECONDS = 120

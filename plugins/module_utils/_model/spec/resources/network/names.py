@@ -9,24 +9,13 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    AttributeField,
-    Field,
-    Values,
-    check_table,
-    drop,
-    make,
-    read_table,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import domain
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.addressing import (
-    ADDRESS,
-    address,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.rows import RowsField, same
+from ....._base.errors import InputError
+from ....._base.xml import etree
+from ...fields import validators
+from ...fields.table import AttributeField, Field, Values, check_table, drop, make, read_table
+from ...network import domain
+from .addressing import ADDRESS, address
+from .rows import RowsField, same
 
 _NUMBER16 = validators.whole_number(0, 65535)
 

@@ -9,14 +9,9 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import ListField, write_fixed
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    drop,
-    make,
-    read_table,
-    write_table,
-)
+from ....._base.xml import etree
+from ...fields.shapes import ListField, write_fixed
+from ...fields.table import drop, make, read_table, write_table
 
 # By what rows of lists are told apart whose order means nothing.
 _IDENTITY = {

@@ -9,16 +9,12 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import Values, rules_beside
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.checks import check_whole
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.table import (
-    MODES,
-    NETWORK,
-    OWN_BRIDGE,
-)
+from ....._base.errors import ConflictError, InputError
+from ...fields import validators
+from ...fields.given import GivenOptions
+from ...fields.table import Values, rules_beside
+from .checks import check_whole
+from .table import MODES, NETWORK, OWN_BRIDGE
 
 STATES = ("active", "inactive", "absent")
 RESTARTS = ("if_unused", "never")

@@ -10,40 +10,17 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.shapes import (
-    DeviceField,
-    GroupField,
-    ListField,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
-    ON_OFF,
-    AttributeField,
-    Field,
-    ValueEncoding,
-    Values,
-    check_table,
-    drop,
-    make,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.network import domain
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.nic import NIC_OPTIONS
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.addressing import (
-    ADDRESS,
-    AddressesField,
-    address,
-    interface_of,
-)
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.dhcp import DhcpField
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.names import DnsField
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.rows import (
-    RowsField,
-    in_order,
-    said,
-    same,
-)
+from ....._base.errors import InputError
+from ....._base.xml import etree
+from ...fields import validators
+from ...fields.shapes import DeviceField, GroupField, ListField
+from ...fields.table import ON_OFF, AttributeField, Field, ValueEncoding, Values, check_table, drop, make
+from ...network import domain
+from ...nic import NIC_OPTIONS
+from .addressing import ADDRESS, AddressesField, address, interface_of
+from .dhcp import DhcpField
+from .names import DnsField
+from .rows import RowsField, in_order, said, same
 
 MODES = ("nat", "route", "open", "isolated", "bridge")
 # What others call them.
