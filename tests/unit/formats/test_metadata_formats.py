@@ -93,8 +93,22 @@ MACHINES["9-image-disk"] = machine.MachineNotes(
     image=dataclasses.replace(IMAGE, disk="system"),
     disks=(machine.DiskNote("data", "vda"), machine.DiskNote("system", "vdb")),
 )
+MACHINES["10-replaced"] = machine.MachineNotes(
+    volumes=(
+        machine.VolumeNote("default", "db1-system-2.qcow2", "disk", format="qcow2", identity="3c" * 16),
+        machine.VolumeNote("default", "db1-system.qcow2", "disk", format="qcow2", identity="0f" * 16, replaced=True),
+    )
+)
 # What this version writes.
-NEWEST_MACHINES = ("4-claimed", "6-making", "6-making-building", "7-identity", "8-start", "8-start-order")
+NEWEST_MACHINES = (
+    "4-claimed",
+    "6-making",
+    "6-making-building",
+    "7-identity",
+    "8-start",
+    "8-start-order",
+    "10-replaced",
+)
 
 MADE = (
     migration.VolumeRef("default", "db1-system.qcow2"),

@@ -23,6 +23,7 @@ PREFIX = "brine"
 ADDRESS_VARIABLES = ("ansible_host", "ansible_ssh_host")
 BUILDING = "building"
 READY = "ready"
+_REPLACED = "replaced"
 # Python reads no number of thousands of digits from a text.
 _MOST_DIGITS = 30
 # More, which nobody could have asked for, is nonsense, and nobody waits for it.
@@ -73,6 +74,8 @@ class VolumeNote:
     making: as long as it, or its machine, may not be whole yet; None in notes of versions that did not write it.
     identity: the mark that a whole volume still has since it was made; empty where nobody knows it, as in notes of
     versions that did not write it, and of a volume that a move has made.
+    replaced: a disk of a backup has come in its place; it is still to be deleted, and the machine's definition names it
+    no more.
     """
 
     pool: str
@@ -82,6 +85,7 @@ class VolumeNote:
     format: str | None = None
     making: CreationNote | None = None
     identity: str = ""
+    replaced: bool = False
 
     @property
     def whole(self) -> VolumeNote:
@@ -162,6 +166,8 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
         element = etree.SubElement(root, _tag("volume"), pool=volume.pool, name=volume.name, role=volume.role)
         if volume.building:
             element.set("status", BUILDING)
+        elif volume.replaced:
+            element.set("status", _REPLACED)
         if volume.format:
             element.set("format", volume.format)
         _write_making(element, volume.making)
@@ -237,6 +243,7 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
                 # What a run has left counts no more when somebody has kept the machine as it is.
                 _read_making(v) if BUILDING in (status, v.get("status")) else None,
                 v.get("identity", ""),
+                v.get("status") == _REPLACED,
             )
             for v in root.iterfind(_tag("volume"))
         ),

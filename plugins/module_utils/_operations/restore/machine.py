@@ -29,7 +29,7 @@ from ..._host.progress import ProgressFile
 from ..._host.storage.usage import Usage, delete_unused
 from ..._model.backup.manifest import Manifest
 from ..._model.backup.restored_domain import with_notes
-from ..._model.metadata.machine import BUILDING, READY, MachineNotes
+from ..._model.metadata.machine import BUILDING, READY, MachineNotes, VolumeNote
 from ..._model.meter import ProgressMeter
 from ..._model.xml.disk_source import DiskSource
 from ..._operations import plan as plans
@@ -210,7 +210,7 @@ class _Restore:
         owner = VolumeOwner(self._hypervisor, self._name, new=False, uuid=plan.identity)
         steps += [self._filler.step(one, owner) for one in plan.volumes]
         # The old volumes stay its own until they are gone.
-        kept = replace(plan.notes, status=READY, volumes=(*plan.notes.volumes, *old.volumes))
+        kept = replace(plan.notes, status=READY, volumes=(*plan.notes.volumes, *self._marked(old)))
         step = Step(
             f"replace machine {self._name} by that of backup {plan.manifest.id}",
             lambda: self._redefine(kept),
@@ -316,21 +316,35 @@ class _Restore:
         """The volumes that the machine had. What cannot be told to be them, and what the backup does not have, stays,
         and is still noted as its own."""
         staying = []
-        replaced = self._replaced_places()
-        for note in old.volumes:
+        for note in self._marked(old):
             try:
                 pool = self._hypervisor.pools.get(note.pool)
                 if identify(pool, note) == OTHER:
                     raise ConflictError(f"another volume may have the name {note.name} in pool {note.pool} now")
                 # One that was never whole is what an interrupted run has left. Where no mark is known, as after a move,
                 # its definition tells that it is its own, as for virt_purge.
-                if note.making is None and pool.volume_path(note.name) not in replaced:
+                if note.making is None and not note.replaced:
                     raise ConflictError(f"backup {self._plan.manifest.id} has no disk in its place")
                 delete_unused(self._hypervisor.conn, [(pool, note.name)], owner=self._name)
             except VirtError as exc:
                 staying.append(note)
                 self.remarks.append(f"the volume {note.name} of before stays: {exc}")
         self._write(replace(self._plan.notes, status=READY, volumes=(*self._plan.notes.volumes, *staying)))
+
+    def _marked(self, old: MachineNotes) -> list[VolumeNote]:
+        """The notes of the volumes that the machine had. Those that are replaced say so: once its definition is the
+        backup's, a later run could not tell it any more."""
+        places = self._replaced_places()
+        return [
+            replace(note, replaced=True) if self._place(note.pool, note.name) in places else note
+            for note in old.volumes
+        ]
+
+    def _place(self, pool: str, volume: str) -> str:
+        """Its path; empty where there is no such pool."""
+        with contextlib.suppress(VirtError):
+            return self._hypervisor.pools.get(pool).volume_path(volume)
+        return ""
 
     def _replaced_places(self) -> set[str]:
         """Where the disks were, before, that the backup has."""
@@ -343,12 +357,11 @@ class _Restore:
             if attribute(element, "target", "dev") not in targets or source is None:
                 continue
             if element.get("type") == "volume":
-                pool = self._hypervisor.pools.get(source.get("pool", ""))
-                found.add(pool.volume_path(source.get("volume", "")))
+                found.add(self._place(source.get("pool", ""), source.get("volume", "")))
             else:
                 place = DiskSource.read(element)
                 found.update([] if place is None else [place.place])
-        return found
+        return found - {""}
 
     def _start(self) -> None:
         with translate_errors(f"{self._name} is restored, but cannot be started"):

@@ -500,6 +500,33 @@ def test_a_machine_is_replaced(machine: BackupHost) -> None:
     assert [note.name for note in notes.volumes] == [now]
 
 
+def test_what_a_killed_run_has_not_deleted_goes_with_the_next(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The definition is the backup's by then, and does not name it any more."""
+
+    def killed(*_args: t.Any, **_options: t.Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(restore_machine, "delete_unused", killed)
+        with pytest.raises(KeyboardInterrupt):
+            bring_back(machine, replace=True)
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None
+    assert [note.replaced for note in notes.volumes] == [False, True]
+    (between,) = machine.host.files("web1")
+    assert machine.image.exists()
+    result = bring_back(machine, replace=True)
+    assert not result.remarks
+    (now,) = machine.host.files("web1")
+    names = machine.conn.storagePoolLookupByName("default").listVolumes()
+    assert [name for name in names if name in {now, between, machine.image.name}] == [now]
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None
+    assert [(note.name, note.replaced) for note in notes.volumes] == [(now, False)]
+
+
 def test_of_a_replaced_machine_what_is_in_the_place_of_its_volume_stays(machine: BackupHost) -> None:
     domain = list_domains(machine.conn)["web1"]
     assert domain.notes is not None
