@@ -39,8 +39,10 @@ description:
     Checkpoints of others are not deleted; the task fails and names them.
   - If the deletion of an external snapshot is interrupted, or fails half-way, its files are partly merged. The machine
     is reverted to none then, until that is finished, by the same task or by the next one that deletes another snapshot.
-  - On Ceph, a revert copies back what has changed since. Until it is done, the machine cannot be started; if the run is
-    interrupted, the same task finishes it. A running machine that an interrupted run has left paused or frozen runs on
+  - On Ceph, a revert copies back what has changed since. Until it is done, the machine cannot be started. Of a machine
+    with several disks, libvirt reverts them to an internal snapshot one after the other. If a revert is interrupted,
+    the disks may be of different times; the modules of this collection do not start or change the machine then, until
+    the same task finishes it. A running machine that an interrupted run has left paused or frozen runs on
     when this module is run on it again.
   - While it takes long, the play's output shows every few seconds what each machine is at and for how long. While the
     memory of an external snapshot is written, and while files are merged, it shows the percentage, the rate and the

@@ -7,11 +7,10 @@ libvirt moves no machine that has snapshots. So they are set aside here, which t
 again where it arrives. What the snapshots hold stays in the disks' files, or in their Ceph cluster, all the while.
 
 The other element says that one with files of its own is being deleted, in the permanent description: until that is
-done, the file below may be half of one state and half of the other. Or that one in a Ceph cluster is being taken or
-reverted. While it is taken, libvirt does not know it yet; that note is in the permanent description. The running
-machine may be paused and its file systems may be frozen; that one is in its running description only, and goes when it
-stops. While it is reverted, some disks may be those of the snapshot and others not yet; that one is in the permanent
-description.
+done, the file below may be half of one state and half of the other. Or that a machine is being reverted, also there:
+until that is done, some disks may be those of the snapshot and others not yet. Or that one in a Ceph cluster is being
+taken. libvirt does not know it yet; that note is in the permanent description. The running machine may be paused and
+its file systems may be frozen; that one is in its running description only, and goes when it stops.
 """
 
 from __future__ import annotations

@@ -62,15 +62,15 @@ def require_same_disks_now(machine: SnapshotView) -> None:
         )
 
 
-def note_begin(handle: t.Any, snapshot: str, *, deleting: bool = False) -> None:
-    """Note in a machine's permanent definition that the cluster is about to take a snapshot that libvirt does not know
-    yet: by that, the next run knows that what it finds of it is of no use. handle: libvirt's. deleting: or that the
-    files of one are about to be merged, which makes it useless until that is done."""
-    _write(handle, work_to_bare_xml(SnapshotWork(snapshot, deleting=deleting)))
+def note_begin(handle: t.Any, work: SnapshotWork) -> None:
+    """Note in a machine's permanent definition what is about to be done: that the cluster takes a snapshot that libvirt
+    does not know yet, of which the next run then knows that it is of no use; or that files are merged, or disks are
+    reverted one after the other. handle: libvirt's."""
+    _write(handle, work_to_bare_xml(work))
 
 
 def forget(handle: t.Any) -> None:
-    """The end of note_begin: libvirt knows the snapshot, or nothing has anything of it."""
+    """The end of note_begin: all is done, or nothing has begun."""
     _write(handle, None)
 
 

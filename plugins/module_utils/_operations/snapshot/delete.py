@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Sequence
 from functools import partial
 
@@ -18,11 +17,11 @@ from ..._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
 from ..._host.storage.cluster import snapshots as in_cluster
 from ..._host.storage.full_disk import free_in
 from ..._model.attachments import written_places
-from ..._model.metadata.snapshots import read_work
+from ..._model.metadata.snapshots import SnapshotWork, read_work
 from ..._model.spec.fields.units import format_size
 from ..plan import Step
 from .clustered import cluster_volumes, forget, name_in_cluster, note_begin
-from .files import require_unused_files
+from .files import require_unused_files, stamps
 from .view import SnapshotView
 
 
@@ -71,31 +70,19 @@ def _delete(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
     name = snapshot.facts.name
     what = f"cannot delete snapshot {name} of machine {machine.name}"
     merges = snapshot.facts.kind == EXTERNAL
-    below = _stamps(snapshot)
+    below = stamps(_files_below(snapshot))
     if merges:
-        note_begin(machine.power.handle, name, deleting=True)
+        note_begin(machine.power.handle, SnapshotWork(name, deleting=True))
     try:
         with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
             snapshot.handle.delete(0)
     except VirtError:
         # Where libvirt has refused it, and no run before has begun it, nothing has been merged.
-        if merges and deletion_begun(machine) != name and below is not None and _stamps(snapshot) == below:
+        if merges and deletion_begun(machine) != name and below is not None and stamps(_files_below(snapshot)) == below:
             forget(machine.power.handle)
         raise
     if merges:
         forget(machine.power.handle)
-
-
-def _stamps(snapshot: KnownSnapshot) -> list[tuple[int, ...]] | None:
-    """What changes with the files that those of a snapshot are merged into; None where nobody can see that here: of a
-    device nothing changes."""
-    try:
-        below = [os.stat(path) for path in _files_below(snapshot)]
-    except OSError:
-        return None
-    if not below or not all(stat.S_ISREG(found.st_mode) for found in below):
-        return None
-    return [(found.st_ino, found.st_size, found.st_mtime_ns) for found in below]
 
 
 def _files_below(snapshot: KnownSnapshot) -> list[str]:

@@ -5,16 +5,23 @@
 
 from __future__ import annotations
 
-from ..._base.errors import ConflictError, UnsupportedError
+import contextlib
+import typing as t
+from collections.abc import Iterator
+
+from ..._base.errors import ConflictError, UnsupportedError, VirtError
 from ..._base.xml import etree
 from ..._host.connection import VirConnect, libvirt, translate_errors
 from ..._host.machines.snapshots import CEPH, DISK_SNAPSHOT, EXTERNAL, INTERNAL, PAUSED, RUNNING, SHUTOFF, KnownSnapshot
 from ..._model.attachments import written_places
 from ..._model.metadata.machine import MachineNotes, read_notes
 from ..._model.metadata.revert import kept_notes, with_notes, would_bring_back
+from ..._model.metadata.snapshots import SnapshotWork
 from ..._model.meter import HowFar
 from ..plan import Step
-from .files import require_unused_files
+from ..power.view import HalfRevertedError
+from .clustered import forget, note_begin
+from .files import require_unused_files, stamps
 from .method import REVERTS_EXTERNAL
 from .rolling_back import require_whole, roll_back
 from .tracking import require_no_bitmaps, steps_before_revert
@@ -123,9 +130,43 @@ def _redefine(machine: SnapshotView, snapshot: KnownSnapshot, notes: MachineNote
 
 
 def _revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
+    handle, name = machine.power.handle, snapshot.facts.name
     if snapshot.facts.kind == INTERNAL:
         require_no_bitmaps(conn, machine)
     # What libvirt calls forced is to start QEMU anew, as the description then was another one.
     flags = libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_FORCE if machine.active else 0
-    with translate_errors(f"cannot revert machine {machine.name} to snapshot {snapshot.facts.name}"):
-        machine.power.handle.revertToSnapshot(snapshot.handle, flags)
+    with _noted(machine, snapshot), translate_errors(f"cannot revert machine {machine.name} to snapshot {name}"):
+        handle.revertToSnapshot(snapshot.handle, flags)
+
+
+@contextlib.contextmanager
+def _noted(machine: SnapshotView, snapshot: KnownSnapshot) -> Iterator[None]:
+    """In the block, libvirt or QEMU reverts the disks one after the other. Where there are several, a note in the
+    machine's definition says so, for a run, a daemon or a host that ends meanwhile; the snapshot's own definition, with
+    which libvirt replaces it when all is done, has none."""
+    disks = written_places(machine.defined)
+    if snapshot.facts.kind != INTERNAL or len(disks) < 2:
+        yield
+        return
+    handle, files = machine.power.handle, [place for place in disks.values() if place]
+    before, process = stamps(files), _process(handle)
+    begun = isinstance(machine.power.refusal, HalfRevertedError)
+    work = SnapshotWork(snapshot.facts.name, reverting=True)
+    note_begin(handle, work)
+    try:
+        yield
+    except VirtError:
+        # It runs on as it did, or no file was written to.
+        untouched = _process(handle) == process if process else before is not None and stamps(files) == before
+        if untouched and not begun:
+            forget(handle)
+        else:
+            note_begin(handle, work)
+        raise
+    forget(handle)
+
+
+def _process(handle: t.Any) -> tuple[int, int] | None:
+    """What tells whether the same QEMU runs on; None for a machine that is off."""
+    with translate_errors(f"cannot ask for the state of machine {handle.name()}"):
+        return (handle.ID(), handle.state()[0]) if handle.isActive() else None

@@ -217,7 +217,7 @@ def _take_in_cluster(conn: VirConnect, machine: SnapshotView, name: str, method:
     # The snapshot of one volume alone is always of one moment.
     work = SnapshotWork(name, frozen=method.quiesce, paused=machine.power.state == "running" and len(volumes) > 1)
     held = held_still(handle, work) if work.frozen or work.paused else contextlib.nullcontext()
-    note_begin(handle, name)
+    note_begin(handle, SnapshotWork(name))
     try:
         in_cluster.take(volumes, kept, held)
         _describe(machine, name, description, parse_xml(text), volumes)

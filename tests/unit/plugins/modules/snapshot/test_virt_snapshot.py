@@ -29,6 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork, read_work
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
 from ansible_collections.brine.virt.plugins.module_utils._operations import step_watch
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
@@ -179,6 +180,102 @@ def test_a_revert_that_is_killed_half_way_forgets_nothing(conn: t.Any) -> None:
         if step.description.startswith("revert"):
             break
     assert notes_of(conn).tags == ("new",)
+
+
+@pytest.fixture
+def of_two_disks(conn: t.Any, tmp_path: Path) -> tuple[Path, Path]:
+    """The files of web1, which is off and has a snapshot a."""
+    files = (tmp_path / "one.qcow2", tmp_path / "two.qcow2")
+    for file in files:
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(file), "1M"], check=True)
+    domain = conn.lookupByName("web1")
+    if domain.isActive():
+        domain.destroy()
+    text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    disks = "".join(
+        f"<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{file}'/>"
+        f"<target dev='{target}' bus='virtio'/></disk>"
+        for file, target in zip(files, ("vda", "vdb"), strict=True)
+    )
+    conn.defineXML(re.sub(r"<disk .*</disk>", disks, text, flags=re.DOTALL))
+    call(vm=["web1"], name=["a"])
+    return files
+
+
+class Reverted:
+    """What libvirt's revert comes to, in its place."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ends: BaseException, *written: Path) -> None:
+        self._ends = ends
+        self._written = written
+        self.works: list[SnapshotWork | None] = []
+        monkeypatch.setattr(libvirt.virDomain, "revertToSnapshot", self._end)
+
+    def _end(self, snapshot: t.Any, _flags: int = 0) -> None:
+        self.works.append(work_of(snapshot.getDomain()))
+        for file in self._written:
+            subprocess.run(["qemu-img", "snapshot", "-c", "a", str(file)], check=True)
+        raise self._ends
+
+
+def work_of(domain: t.Any) -> SnapshotWork | None:
+    return read_work(parse_xml(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))
+
+
+REVERTING = SnapshotWork("a", reverting=True)
+
+
+def test_a_revert_that_ends_between_two_disks_is_finished_before_anything_else(
+    conn: t.Any, of_two_disks: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = view(conn, "web1", "vm")
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        Reverted(killed, KeyboardInterrupt(), of_two_disks[0])
+        steps_to_revert(conn, found, found.snapshots[0], force=False)[-1].apply()
+    assert work_of(conn.lookupByName("web1")) == REVERTING
+    for params in ({"name": ["b"]}, {"name": ["a"], "state": "absent"}):
+        refused = call(vm=["web1"], **params)
+        assert "it is being reverted to snapshot a, or that was interrupted" in refused["msg"]
+    done = call(vm=["web1"], name=["a"], state="reverted")
+    assert done["changed"] is True
+    assert work_of(conn.lookupByName("web1")) is None
+    assert names(conn) == ["a"]
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_revert_that_fails_is_noted_where_a_disk_was_written_to(
+    conn: t.Any, of_two_disks: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    with monkeypatch.context() as patched:
+        told = Reverted(patched, libvirt.libvirtError("no"), *of_two_disks[:1] if written else ())
+        failed = call(vm=["web1"], name=["a"], state="reverted")
+    assert "cannot revert machine web1 to snapshot a" in failed["msg"]
+    assert told.works == [REVERTING]
+    assert work_of(conn.lookupByName("web1")) == (REVERTING if written else None)
+
+
+def test_a_machine_that_runs_on_after_a_failed_revert_is_not_half_reverted(
+    conn: t.Any, of_two_disks: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes to its disks all the time."""
+    conn.lookupByName("web1").create()
+    with monkeypatch.context() as patched:
+        told = Reverted(patched, libvirt.libvirtError("no"), *of_two_disks)
+        failed = call(vm=["web1"], name=["a"], state="reverted", force=True)
+    assert "cannot revert machine web1 to snapshot a" in failed["msg"]
+    assert told.works == [REVERTING]
+    assert work_of(conn.lookupByName("web1")) is None
+
+
+def test_of_one_disk_nothing_is_noted(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the snapshot's, or it is not."""
+    domain = conn.lookupByName("web1")
+    assert len(written_places(parse_xml(domain.XMLDesc(0)))) == 1
+    domain.destroy()
+    call(vm=["web1"], name=["a"])
+    told = Reverted(monkeypatch, libvirt.libvirtError("no"))
+    call(vm=["web1"], name=["a"], state="reverted")
+    assert told.works == [None]
 
 
 def test_a_disk_that_something_else_uses_is_not_reverted(conn: t.Any, tmp_path: Path) -> None:
