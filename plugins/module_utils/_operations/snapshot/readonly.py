@@ -25,7 +25,10 @@ from .view import SnapshotView
 
 
 def hidden_disks(machine: SnapshotView) -> dict[str, tuple[KnownSnapshot, etree._Element, str]]:
-    """The disks that have such a file before them, by target: the snapshot, the disk as it was, the file."""
+    """The disks that have such a file before them, by target: the snapshot, the disk as it was, the file.
+
+    Also those that have been put back in the machine's description and not yet in the snapshot's.
+    """
     found = {}
     now = read_only_disks(machine.defined)
     for one in machine.snapshots:
@@ -34,10 +37,14 @@ def hidden_disks(machine: SnapshotView) -> dict[str, tuple[KnownSnapshot, etree.
             continue
         for target, disk in read_only_disks(one.facts.domain).items():
             current = now.get(target)
-            place = None if current is None else disk_source(current.find("source"), current.get("type"))
-            if place is not None and place == files.get(target):
-                found[target] = (one, disk, place)
+            file = files.get(target)
+            if current is not None and file is not None and _place(current) in (file, _place(disk)):
+                found[target] = (one, disk, file)
     return found
+
+
+def _place(disk: etree._Element) -> str | None:
+    return disk_source(disk.find("source"), disk.get("type"))
 
 
 def put_back(conn: VirConnect, machine: SnapshotView) -> None:

@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete, readonly
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import steps_to_delete
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import (
     files_of,
@@ -160,6 +160,29 @@ def test_what_it_only_reads_is_put_back(world: World) -> None:
         before = conn.lookupByName("web1").XMLDesc(0)
         put_back(conn, now)
         assert conn.lookupByName("web1").XMLDesc(0) == before
+
+
+def test_a_run_that_was_killed_before_it_was_put_back_in_the_snapshot_is_finished(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libvirt would merge a file that the machine does not have."""
+
+    def killed(*_args: t.Any) -> None:
+        raise KeyboardInterrupt
+
+    volumes = VOLUME.format("web1-seed.1795430523", BACKED.format(SEED))
+    with open_connection(world.xml(seed=SEED_NOW, seed_format="qcow2", volumes=volumes)) as conn:
+        with_snapshot(conn, HIDDEN)
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(readonly, "_leave_out", killed)
+            put_back(conn, view(conn, "web1", "vm"))
+        between = view(conn, "web1", "vm")
+        assert dict(between.snapshots[0].facts.disks)["vdz"] == SEED_NOW
+        put_back(conn, between)
+        now = view(conn, "web1", "vm")
+        assert hidden_disks(now) == {}
+        assert now.snapshots[0].facts.disks == (("vda", NEW),)
+        assert conn.storagePoolLookupByName("default").listVolumes().count("web1-seed.1795430523") == 0
 
 
 def test_new_files_become_its_own_and_gone_ones_are_forgotten(world: World, tmp_path: Path) -> None:
