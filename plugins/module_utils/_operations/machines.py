@@ -21,7 +21,7 @@ from .._host.machines.listing import observe_machines
 from .._model.as_text import declared
 from .._model.metadata.machine import BUILDING
 from .._model.metadata.migration import read_migration_note
-from .._model.metadata.snapshots import read_work
+from .._model.metadata.snapshots import finish_revert_hint, reverting_to
 from .._model.spec.existing import Existing, FindExisting, read_values
 from .._model.spec.machine import Machine, places_of
 from .._model.spec.names import DirectoryAsPoolError, with_pool_named
@@ -184,14 +184,12 @@ def _require_settled(domain: Domain, where: str) -> None:
     Also for one whose move was cut off: its next run removes what that has left. One that has come here is settled. And
     for one that is being reverted to a snapshot, which brings another description.
     """
-    work = read_work(domain.xml)
-    if work is not None and work.reverting:
+    snapshot = reverting_to(domain.xml)
+    if snapshot is not None:
         raise ConflictError(
-            f"{domain.name} is being reverted to snapshot {work.snapshot}, or that was interrupted, so it is not "
-            "changed",
+            f"{domain.name} is being reverted to snapshot {snapshot}, or that was interrupted, so it is not changed",
             where=inside(where, "name"),
-            hint=f"If nobody is reverting it, run virt_snapshot with state: reverted and name: {work.snapshot} again, "
-            "which finishes it",
+            hint=finish_revert_hint(snapshot),
         )
     note = read_migration_note(domain.xml)
     if note is None or not note.source_id or note.source_id != host_identity():

@@ -105,3 +105,16 @@ def read_work(domain: etree._Element) -> SnapshotWork | None:
         root.get("paused") == "yes",
         root.get("work") == _DELETE,
     )
+
+
+def reverting_to(domain: etree._Element) -> str | None:
+    """The snapshot that a machine is being reverted to, or was when that was interrupted: its disks may be of different
+    times. domain: its permanent description."""
+    work = read_work(domain)
+    return work.snapshot if work is not None and work.reverting else None
+
+
+def finish_revert_hint(snapshot: str) -> str:
+    """What to do about it."""
+    task = f"virt_snapshot with state: reverted and name: {snapshot}"
+    return f"If nobody is reverting it, run {task} again, which finishes it"

@@ -23,6 +23,7 @@ from ..._model.backup.manifest import DISK, FULL, INCREMENTAL, Manifest
 from ..._model.disk_format import QCOW2
 from ..._model.metadata.machine import BUILDING
 from ..._model.metadata.migration import read_migration_note
+from ..._model.metadata.snapshots import finish_revert_hint, reverting_to
 from .disks import BackupDisk, find_disks, require_local_disks
 from .options import BackupOptions
 
@@ -115,6 +116,13 @@ def _require_settled(domain: Domain) -> None:
         )
     if domain.notes is not None and domain.notes.status == BUILDING:
         raise ConflictError(f"{domain.name} is being created, or creating it was interrupted, so it is not backed up")
+    snapshot = reverting_to(domain.xml)
+    if snapshot is not None:
+        raise ConflictError(
+            f"{domain.name} is being reverted to snapshot {snapshot}, or that was interrupted, so its disks are of "
+            "different times, and it is not backed up",
+            hint=finish_revert_hint(snapshot),
+        )
 
 
 def _why_no_checkpoint(domain: Domain, disks: t.Sequence[BackupDisk]) -> str:

@@ -16,7 +16,7 @@ from ..._host.storage.usage import why_kept
 from ..._model.attachments import start_files, ties_of_domain
 from ..._model.free_space import SpaceRequest, require_free_space
 from ..._model.metadata.machine import BUILDING
-from ..._model.metadata.snapshots import read_work
+from ..._model.metadata.snapshots import reverting_to
 from ..hypervisor_view import HypervisorView
 from .endpoints.options import MigrationOptions
 from .endpoints.source_and_target import MigrationTarget, SourceMachine
@@ -58,7 +58,7 @@ def check_finished(machine: SourceMachine, where: str) -> None:
 
     What another run makes, or the next one removes, is to be found where that run began it.
     """
-    notes, work = machine.notes, read_work(machine.defined_xml)
+    notes, snapshot = machine.notes, reverting_to(machine.defined_xml)
     adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
     if notes is not None and notes.status == BUILDING:
         words = "it is not finished: a run is creating it, or was interrupted while doing so"
@@ -66,8 +66,8 @@ def check_finished(machine: SourceMachine, where: str) -> None:
             words = "it is only a name that a run has reserved for a new machine"
     elif adding:
         words = f"a run is adding volume {', '.join(adding)} to it, or was interrupted while doing so"
-    elif work is not None and work.reverting:
-        words = f"it is being reverted to snapshot {work.snapshot}, or that was interrupted"
+    elif snapshot is not None:
+        words = f"it is being reverted to snapshot {snapshot}, or that was interrupted"
     else:
         return
     raise ConflictError(

@@ -15,7 +15,7 @@ from ..._host.connection import libvirt, translate_errors
 from ..._host.machines.domains import unreadable_error
 from ..._host.machines.record import PendingOf, record_from_xml, state_name
 from ..._model.attachments import agent_is_connected
-from ..._model.metadata.snapshots import read_work
+from ..._model.metadata.snapshots import finish_revert_hint, reverting_to
 
 # Beside the states of a machine's record: it is off, and its memory is saved.
 SAVED = "saved"
@@ -132,14 +132,12 @@ def _busy(name: str, reason: int) -> VirtError | None:
 
 
 def _half_reverted(xml: etree._Element) -> VirtError | None:
-    work = read_work(xml)
-    if work is None or not work.reverting:
+    snapshot = reverting_to(xml)
+    if snapshot is None:
         return None
     return HalfRevertedError(
-        f"it is being reverted to snapshot {work.snapshot}, or that was interrupted, so its disks are of different "
-        "times",
-        hint=f"If nobody is reverting it, run virt_snapshot with state: reverted and name: {work.snapshot} again, "
-        "which finishes it",
+        f"it is being reverted to snapshot {snapshot}, or that was interrupted, so its disks are of different times",
+        hint=finish_revert_hint(snapshot),
     )
 
 

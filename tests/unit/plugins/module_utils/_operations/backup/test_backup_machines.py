@@ -25,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import (
     preview,
@@ -32,6 +33,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.mach
     verify_all,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import forget, note_begin
 from ansible_collections.brine.virt.plugins.modules.virt_backup import as_diff
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
     FIRST,
@@ -409,6 +411,19 @@ def test_nothing_goes_before_the_new_one_is_verified(machine: BackupHost, monkey
     assert first is not None
     assert first.id in list_backups(str(machine.destination), "web1").by_id
     assert (result.removed, result.verified) == ([], [])
+
+
+def test_one_whose_disks_are_of_different_times_is_not_backed_up(machine: BackupHost) -> None:
+    """Nor do the backups go that are of one time."""
+    first = machine.made().made
+    domain = machine.conn.lookupByName("web1")
+    note_begin(domain, SnapshotWork("s1", reverting=True))
+    (result,) = machine.back_up(keep=Keep({"last": 1}))
+    assert "web1 is being reverted to snapshot s1, or that was interrupted" in str(result.error)
+    assert first is not None
+    assert list(list_backups(str(machine.destination), "web1").by_id) == [first.id]
+    forget(domain)
+    assert machine.made().made
 
 
 def test_several_in_one_second_have_names_of_their_own(machine: BackupHost) -> None:
