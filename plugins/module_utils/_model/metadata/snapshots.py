@@ -118,3 +118,8 @@ def finish_revert_hint(snapshot: str) -> str:
     """What to do about it."""
     task = f"virt_snapshot with state: reverted and name: {snapshot}"
     return f"If nobody is reverting it, run {task} again, which finishes it"
+
+
+def removal_of_work(machine: str) -> str:
+    """The command that takes the note out of a machine's permanent definition."""
+    return f"virsh metadata {machine} {WORK_NAMESPACE} --config --remove"

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.xml import etree, read_description
-from ..._host.connection import libvirt, translate_errors
+from ..._host.connection import is_local, libvirt, translate_errors
 from ..._host.machines.domains import unreadable_error
 from ..._host.machines.record import PendingOf, record_from_xml, state_name
-from ..._model.attachments import agent_is_connected
-from ..._model.metadata.snapshots import finish_revert_hint, reverting_to
+from ..._host.storage.disk_lock import is_open_in_qemu
+from ..._model.attachments import agent_is_connected, disk_source, written_disks, written_places
+from ..._model.metadata.snapshots import finish_revert_hint, read_work, reverting_to
 
 # Beside the states of a machine's record: it is off, and its memory is saved.
 SAVED = "saved"
@@ -111,7 +112,10 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
         active,
         persistent,
         paused_by=_words_of(reason, _TROUBLES) if paused else None,
-        refusal=_refusal(record) or _half_reverted(running_xml) or (_busy(name, reason) if paused else None),
+        refusal=_refusal(record)
+        or _half_reverted(running_xml)
+        or (_merged_unseen(handle, running_xml) if active else None)
+        or (_busy(name, reason) if paused else None),
         tags=tuple(record["tags"]),
         pending=waiting,
         agent=agent_is_connected(running_xml),
@@ -139,6 +143,28 @@ def _half_reverted(xml: etree._Element) -> VirtError | None:
         f"it is being reverted to snapshot {snapshot}, or that was interrupted, so its disks are of different times",
         hint=finish_revert_hint(snapshot),
     )
+
+
+def _merged_unseen(handle: t.Any, running: etree._Element) -> VirtError | None:
+    """Whether QEMU has merged the file of a snapshot that libvirt, killed meanwhile, has the machine on still: stopped
+    now, it would start with that older file. Asked for machines alone whose snapshot is noted to be in deletion."""
+    work = read_work(running)
+    name = handle.name()
+    with translate_errors(f"cannot inspect machine {name}"):
+        if work is None or not work.deleting or not is_local(handle.connect().getURI()):
+            return None
+        text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    places = written_places(read_description(f"machine {name}", text))
+    for target, disk in written_disks(running)[0].items():
+        path = disk_source(disk.find("source"), disk.get("type"))
+        if disk.get("type") != "file" or path is None or places.get(target) != path or is_open_in_qemu(path):
+            continue
+        return ConflictError(
+            f"QEMU has merged {path}, the file of its disk {target}, and libvirt does not know it, so it would start "
+            "with older data",
+            hint=f"Run virt_snapshot with state: absent and name: {work.snapshot} first, which notes it",
+        )
+    return None
 
 
 def _refusal(record: Mapping[str, t.Any]) -> VirtError | None:

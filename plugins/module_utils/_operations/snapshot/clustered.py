@@ -62,22 +62,25 @@ def require_same_disks_now(machine: SnapshotView) -> None:
         )
 
 
-def note_begin(handle: t.Any, work: SnapshotWork) -> None:
+def note_begin(handle: t.Any, work: SnapshotWork, *, live: bool = False) -> None:
     """Note in a machine's permanent definition what is about to be done: that the cluster takes a snapshot that libvirt
     does not know yet, of which the next run then knows that it is of no use; or that files are merged, or disks are
-    reverted one after the other. handle: libvirt's."""
-    _write(handle, work_to_bare_xml(work))
+    reverted one after the other. handle: libvirt's. live: in its running description as well.
+    """
+    _write(handle, work_to_bare_xml(work), live)
 
 
-def forget(handle: t.Any) -> None:
+def forget(handle: t.Any, *, live: bool = False) -> None:
     """The end of note_begin: all is done, or nothing has begun."""
-    _write(handle, None)
+    _write(handle, None, live)
 
 
-def _write(handle: t.Any, text: str | None) -> None:
+def _write(handle: t.Any, text: str | None, live: bool) -> None:
     with translate_errors(f"cannot write the metadata of machine {handle.name()}"):
-        config = libvirt.VIR_DOMAIN_AFFECT_CONFIG
-        handle.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, WORK_PREFIX, WORK_NAMESPACE, config)
+        flags = libvirt.VIR_DOMAIN_AFFECT_CONFIG
+        if live and handle.isActive():
+            flags |= libvirt.VIR_DOMAIN_AFFECT_LIVE
+        handle.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, WORK_PREFIX, WORK_NAMESPACE, flags)
 
 
 def clear_half_taken(conn: VirConnect, machine: SnapshotView, snapshot: str) -> None:

@@ -1,28 +1,48 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Snapshots go."""
+"""Snapshots go.
+
+libvirt merges the files of an external snapshot into those below, disk by disk. Where that ends half-way, it refuses to
+go on once a disk is on the file below again (11.3: «snapshot VM disk source and parent disk source are not the same»).
+And a daemon that is killed as QEMU goes over to the file below does not know of it afterwards: the machine writes to
+one file, and libvirt says that it is on the other. Both are finished here.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from ..._base.errors import HostError, VirtError
-from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..._base.errors import ConflictError, HostError, VirtError
+from ..._base.qemu_img import run_qemu_img
+from ..._base.xml import etree, parse_xml
+from ..._host.connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
 from ..._host.info.job_progress import look_at_merges
+from ..._host.machines.redefine import redefine
 from ..._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
 from ..._host.storage.cluster import snapshots as in_cluster
+from ..._host.storage.disk_lock import is_open_in_qemu
 from ..._host.storage.full_disk import free_in
-from ..._model.attachments import written_places
+from ..._host.storage.pools import Pools
+from ..._host.storage.transfer.rebase import header_of
+from ..._host.storage.usage import delete_unused
+from ..._model.attachments import disk_source, written_disks, written_places
+from ..._model.disk_format import QCOW2
 from ..._model.metadata.snapshots import SnapshotWork, read_work
 from ..._model.spec.fields.units import format_size
+from ..._model.xml.disk_source import FILE
 from ..plan import Step
-from .clustered import cluster_volumes, forget, name_in_cluster, note_begin
+from .clustered import cluster_volumes, forget, name_in_cluster, note_begin, uuid_of
 from .files import require_unused_files, stamps
+from .readonly import put_source_back
 from .view import SnapshotView
+
+_MERGE_SECONDS = 6 * 3600
 
 
 def steps_to_delete(conn: VirConnect, machine: SnapshotView, going: Sequence[KnownSnapshot]) -> list[Step]:
@@ -53,6 +73,10 @@ def _step(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> S
     name = snapshot.facts.name
     if snapshot.facts.kind == CEPH:
         return Step(deletion_words(machine.name, name), lambda: _delete_in_cluster(conn, machine, snapshot))
+    if snapshot.facts.kind == EXTERNAL and deletion_begun(machine) == name:
+        step = _step_to_finish(conn, machine, snapshot)
+        if step is not None:
+            return step
     look = None
     if snapshot.facts.kind == EXTERNAL:
         # QEMU merges the files, also of a machine that is off: libvirt starts one for that.
@@ -72,17 +96,123 @@ def _delete(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
     merges = snapshot.facts.kind == EXTERNAL
     below = stamps(_files_below(snapshot))
     if merges:
-        note_begin(machine.power.handle, SnapshotWork(name, deleting=True))
+        note_begin(machine.power.handle, SnapshotWork(name, deleting=True), live=True)
     try:
         with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
             snapshot.handle.delete(0)
     except VirtError:
         # Where libvirt has refused it, and no run before has begun it, nothing has been merged.
         if merges and deletion_begun(machine) != name and below is not None and stamps(_files_below(snapshot)) == below:
-            forget(machine.power.handle)
+            forget(machine.power.handle, live=True)
         raise
     if merges:
-        forget(machine.power.handle)
+        forget(machine.power.handle, live=True)
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """A disk whose file is merged into the one below. now: where its permanent definition has it. then: its element as
+    of the snapshot."""
+
+    file: str
+    below: str
+    now: str | None
+    then: etree._Element
+
+    @property
+    def to_do(self) -> bool:
+        """Whether there is still a file to be merged. libvirt deletes it when it is."""
+        return self.now == self.file and os.path.exists(self.file)
+
+
+def _merges(machine: SnapshotView, snapshot: KnownSnapshot) -> dict[str, _Merge]:
+    """Those of a snapshot's disks, by target; none where one is on neither file, but on that of a later snapshot."""
+    if snapshot.facts.domain is None or machine.children_of(snapshot.facts.name):
+        return {}
+    places, then = written_places(machine.defined), written_disks(snapshot.facts.domain)[0]
+    found = {}
+    for target, file in snapshot.facts.disks:
+        disk = then.get(target)
+        below = None if disk is None else disk_source(disk.find("source"), disk.get("type"))
+        if disk is None or below is None or not file or places.get(target) not in (file, below):
+            return {}
+        found[target] = _Merge(file, below, places.get(target), disk)
+    return found
+
+
+def merged_unseen(conn: VirConnect, machine: SnapshotView) -> dict[str, _Merge]:
+    """The disks of a running machine, by target, whose file QEMU has merged and closed, and libvirt says that they are
+    on it. Of devices and of what is on the network nobody can tell it."""
+    name = deletion_begun(machine)
+    snapshot = None if name is None else machine.find(name)
+    if snapshot is None or not machine.active or not _is_here(conn):
+        return {}
+    return {
+        target: one
+        for target, one in _merges(machine, snapshot).items()
+        if one.now == one.file and not is_open_in_qemu(one.file) and is_open_in_qemu(one.below)
+    }
+
+
+def note_merged(conn: VirConnect, machine: SnapshotView, merged: Mapping[str, _Merge]) -> None:
+    """Have disks be on the file below from the next start on."""
+    name = machine.name
+    with translate_errors(f"cannot inspect machine {name}"):
+        text = machine.power.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+    root = parse_xml(text)
+    for target, disk in written_disks(root)[0].items():
+        if target in merged:
+            put_source_back(disk, merged[target].then)
+    redefine(conn, etree.tostring(root, encoding="unicode"), uuid_of(machine), name)
+
+
+def _step_to_finish(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> Step | None:
+    """The step that finishes what libvirt does not; None where it can. Raises ConflictError while the machine runs."""
+    name, merges = snapshot.facts.name, _merges(machine, snapshot)
+    done = [target for target, one in merges.items() if not one.to_do]
+    if not done or not _is_here(conn):
+        return None
+    if machine.active:
+        raise ConflictError(
+            f"the deletion of snapshot {name} was interrupted when the file of {', '.join(done)} was merged, and "
+            "libvirt does not finish that",
+            hint="Shut the machine down, and run it again, which finishes it",
+        )
+    return Step(deletion_words(machine.name, name), lambda: _finish(conn, machine, snapshot, merges))
+
+
+def _finish(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot, merges: Mapping[str, _Merge]) -> None:
+    """As libvirt does it. Killed before the snapshot is gone, it begins anew with what is left; after that, a file is
+    left that the machine's notes have as its own."""
+    name = snapshot.facts.name
+    for one in merges.values():
+        if one.to_do:
+            _merge(one)
+    note_merged(conn, machine, {target: one for target, one in merges.items() if one.now == one.file})
+    what = f"cannot delete snapshot {name} of machine {machine.name}"
+    with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
+        snapshot.handle.delete(libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY)
+    pools = {pool.path: pool.name for pool in Pools(conn).all() if pool.source_type == FILE}
+    for one in merges.values():
+        folder, volume = posixpath.split(one.file)
+        if folder in pools:
+            delete_unused(conn, [(Pools(conn).get(pools[folder]), volume)], owner=machine.name, fresh=True)
+    forget(machine.power.handle)
+
+
+def _merge(one: _Merge) -> None:
+    backing = header_of(one.file).backing_file
+    place = os.path.join(os.path.dirname(one.file), backing or "")
+    if backing is None or os.path.realpath(place) != os.path.realpath(one.below):
+        raise ConflictError(f"{one.file} is backed by {backing}, and not by {one.below}, so it is not merged")
+    # Not emptied: whoever is killed here merges the same once more.
+    answer = run_qemu_img("commit", QCOW2, "-d", one.file, timeout_seconds=_MERGE_SECONDS)
+    answer.require(f"cannot merge {one.file} into {one.below}")
+
+
+def _is_here(conn: VirConnect) -> bool:
+    with translate_errors("cannot ask libvirt for its URI"):
+        return is_local(conn.getURI())
 
 
 def _files_below(snapshot: KnownSnapshot) -> list[str]:

@@ -12,11 +12,19 @@ from ..._base.errors import ConflictError, NotFoundError, one_of_these
 from ..._host.connection import VirConnect
 from ..._host.machines.set_aside import put_back as put_back_snapshots
 from ..._host.machines.snapshots import CEPH, EXTERNAL, SHUTOFF, KnownSnapshot
-from ..._model.metadata.snapshots import SnapshotWork, read_set_aside, read_work
+from ..._model.metadata.snapshots import SnapshotWork, read_set_aside, read_work, removal_of_work
 from ..._model.snapshot_name import default_name
 from ..plan import Step
 from .clustered import clear_half_taken, forget, undescribed
-from .delete import deletion_begun, deletion_words, require_no_clones, step_to_delete_undescribed, steps_to_delete
+from .delete import (
+    deletion_begun,
+    deletion_words,
+    merged_unseen,
+    note_merged,
+    require_no_clones,
+    step_to_delete_undescribed,
+    steps_to_delete,
+)
 from .files import has_new_files, note_files
 from .held import let_go
 from .method import AUTO, Method, choose
@@ -104,6 +112,9 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     # While it is moved, libvirt knows nothing of those that are whole either.
     if begun is not None and not (begun.reverting or begun.deleting) and not is_moving(found.defined):
         return _plan_clear(conn, found, before, begun.snapshot)
+    after_merge = _plan_merged(conn, found, before)
+    if after_merge is not None:
+        return after_merge
     unmerged = deletion_begun(found)
     if unmerged is not None and found.find(unmerged) is None and not is_moving(found.defined):
         return _plan_deleted(found, before, unmerged)
@@ -117,7 +128,13 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         name = request.names[0]
         snapshot = found.find(name)
         if snapshot is None:
-            raise NotFoundError(f"it has no snapshot {name!r}", where="name", hint=one_of_these(name, before))
+            hint = one_of_these(name, before)
+            if begun is not None and begun.reverting:
+                hint = (
+                    "It was being reverted, so its disks may be of different times. Revert it to another snapshot; if "
+                    f"there is none, {removal_of_work(machine)} lets it start as it is. {hint}"
+                )
+            raise NotFoundError(f"it has no snapshot {name!r}", where="name", hint=hint)
         require_settled(found, reverting=True)
         if unmerged is not None:
             raise ConflictError(
@@ -217,7 +234,21 @@ def _plan_clear(conn: VirConnect, found: SnapshotView, before: tuple[str, ...], 
 def _plan_deleted(found: SnapshotView, before: tuple[str, ...], snapshot: str) -> SnapshotPlan:
     """What comes first where a run was killed as the deletion that it had begun was done."""
     words = f"note that snapshot {snapshot} of {found.name} is deleted, which an interrupted run has begun"
-    step = Step(words, lambda: forget(found.power.handle))
+    step = Step(words, lambda: forget(found.power.handle, live=True))
+    return SnapshotPlan((step,), before, before, found.power.state, found.power.state, unfinished=True)
+
+
+def _plan_merged(conn: VirConnect, found: SnapshotView, before: tuple[str, ...]) -> SnapshotPlan | None:
+    """What comes first where libvirt has missed that QEMU has merged files: until the definition says so, the machine
+    must not stop, as it would start with the older ones."""
+    merged = merged_unseen(conn, found)
+    if not merged:
+        return None
+    disks = ", ".join(f"disk {target} is on {one.below}" for target, one in sorted(merged.items()))
+    step = Step(
+        f"note that {disks}, as QEMU has merged the file of the snapshot and libvirt does not know it",
+        lambda: note_merged(conn, found, merged),
+    )
     return SnapshotPlan((step,), before, before, found.power.state, found.power.state, unfinished=True)
 
 

@@ -62,7 +62,7 @@ def put_back(conn: VirConnect, machine: SnapshotView) -> None:
     root = parse_xml(text)
     for target, disk in read_only_disks(root).items():
         if target in hidden:
-            _replace(disk, hidden[target][1])
+            put_source_back(disk, hidden[target][1])
     redefine(conn, etree.tostring(root, encoding="unicode"), uuid, name)
     for snapshot in {one.facts.name: one for one, _disk, _file in hidden.values()}.values():
         _leave_out(machine, snapshot, [target for target, found in hidden.items() if found[0] is snapshot])
@@ -74,7 +74,7 @@ def put_back(conn: VirConnect, machine: SnapshotView) -> None:
             delete_unused(conn, [(pool, volume)], owner=name, fresh=True)
 
 
-def _replace(disk: etree._Element, then: etree._Element) -> None:
+def put_source_back(disk: etree._Element, then: etree._Element) -> None:
     """Put the source and the format of a disk back."""
     for tag in ("source", "driver", "backingStore"):
         for old in disk.findall(tag):

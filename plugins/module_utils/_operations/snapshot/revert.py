@@ -16,7 +16,7 @@ from ..._host.machines.snapshots import CEPH, DISK_SNAPSHOT, EXTERNAL, INTERNAL,
 from ..._model.attachments import written_places
 from ..._model.metadata.machine import MachineNotes, read_notes
 from ..._model.metadata.revert import kept_notes, with_notes, would_bring_back
-from ..._model.metadata.snapshots import SnapshotWork
+from ..._model.metadata.snapshots import SnapshotWork, removal_of_work
 from ..._model.meter import HowFar
 from ..plan import Step
 from ..power.view import HalfRevertedError
@@ -155,14 +155,25 @@ def _noted(machine: SnapshotView, snapshot: KnownSnapshot) -> Iterator[None]:
     note_begin(handle, work)
     try:
         yield
-    except VirtError:
-        # It runs on as it did, or no file was written to.
-        untouched = _process(handle) == process if process else before is not None and stamps(files) == before
-        if untouched and not begun:
-            forget(handle)
-        else:
-            note_begin(handle, work)
-        raise
+    except VirtError as exc:
+        untouched = False
+        # A daemon that has just died answers nothing: the note is there.
+        with contextlib.suppress(VirtError):
+            # It runs on as it did, or no file was written to.
+            runs_on = process is not None and _process(handle) == process
+            untouched = not begun and (runs_on or (before is not None and stamps(files) == before))
+            if untouched:
+                forget(handle)
+            else:
+                note_begin(handle, work)
+        if untouched:
+            raise
+        raise type(exc)(
+            exc.what,
+            where=exc.where,
+            hint=f"{exc.hint or 'Run it again'}. Its disks may be of different times until it is reverted. "
+            f"If it cannot be, {removal_of_work(machine.name)} lets it start as it is",
+        ) from exc
     forget(handle)
 
 

@@ -34,6 +34,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.meter import How
 from ansible_collections.brine.virt.plugins.module_utils._operations import step_watch
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete, machines, revert, take
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import note_begin
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, NO, Method, choose
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import view
@@ -205,14 +206,20 @@ def of_two_disks(conn: t.Any, tmp_path: Path) -> tuple[Path, Path]:
 class Reverted:
     """What libvirt's revert comes to, in its place."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, ends: BaseException, *written: Path) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, ends: BaseException, *written: Path, stops: bool = False
+    ) -> None:
         self._ends = ends
+        self._stops = stops
         self._written = written
         self.works: list[SnapshotWork | None] = []
         monkeypatch.setattr(libvirt.virDomain, "revertToSnapshot", self._end)
 
     def _end(self, snapshot: t.Any, _flags: int = 0) -> None:
-        self.works.append(work_of(snapshot.getDomain()))
+        domain = snapshot.getDomain()
+        self.works.append(work_of(domain))
+        if self._stops:
+            domain.destroy()
         for file in self._written:
             subprocess.run(["qemu-img", "snapshot", "-c", "a", str(file)], check=True)
         raise self._ends
@@ -265,6 +272,31 @@ def test_a_machine_that_runs_on_after_a_failed_revert_is_not_half_reverted(
     assert "cannot revert machine web1 to snapshot a" in failed["msg"]
     assert told.works == [REVERTING]
     assert work_of(conn.lookupByName("web1")) is None
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_machine_that_was_ended_for_a_failed_revert_is_half_reverted_only_if_a_disk_was_written_to(
+    conn: t.Any, of_two_disks: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    """Such as one whose network is gone: QEMU is not even started again."""
+    conn.lookupByName("web1").create()
+    with monkeypatch.context() as patched:
+        Reverted(patched, libvirt.libvirtError("no"), *of_two_disks[:1] if written else (), stops=True)
+        failed = call(vm=["web1"], name=["a"], state="reverted", force=True)
+    command = "virsh metadata web1 urn:brine:virt:snapshotting:1 --config --remove"
+    assert (command in failed["msg"]) is written
+    assert work_of(conn.lookupByName("web1")) == (REVERTING if written else None)
+
+
+def test_half_reverted_to_a_snapshot_that_is_gone_there_is_a_way_on(
+    conn: t.Any, of_two_disks: tuple[Path, Path]
+) -> None:
+    domain = conn.lookupByName("web1")
+    note_begin(domain, REVERTING)
+    domain.snapshotLookupByName("a").delete()
+    failed = call(vm=["web1"], name=["a"], state="reverted")
+    assert "it has no snapshot 'a'" in failed["msg"]
+    assert "virsh metadata web1 urn:brine:virt:snapshotting:1 --config --remove" in failed["msg"]
 
 
 def test_of_one_disk_nothing_is_noted(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,250 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The deletion of an external snapshot that has ended when some of its files were merged, with real images."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+import subprocess
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
+from ansible_collections.brine.virt.plugins.module_utils._operations.power import view as power_view
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import note_begin
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
+    ABSENT,
+    SnapshotPlan,
+    SnapshotRequest,
+    plan,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import view
+
+UUID = "11111111-1111-1111-1111-111111111111"
+DISK = """<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{}'/><target dev='{}'/>
+</disk>"""
+DOMAIN = """<domain type='test' xmlns:test='http://libvirt.org/schemas/domain/test/1.0'>
+<test:runstate>{state}</test:runstate><name>web1</name><uuid>{uuid}</uuid><memory>1024</memory><vcpu>1</vcpu>
+<os><type arch='x86_64'>hvm</type></os><devices>{disks}</devices></domain>"""
+SNAPSHOT = """<domainsnapshot><name>now</name><description>brine.virt:1</description><state>disk-snapshot</state>
+<creationTime>1</creationTime><memory snapshot='no'/><disks>{disks}</disks>{domain}</domainsnapshot>"""
+TAKEN = "<disk name='{}' snapshot='external' type='file'><driver type='qcow2'/><source file='{}'/></disk>"
+OFF, RUNNING = 5, 1
+TARGETS = ("vda", "vdb")
+
+
+class Machine:
+    """web1 with two disks and a snapshot, whose deletion was begun."""
+
+    def __init__(self, folder: Path, state: int) -> None:
+        self.below = {target: folder / f"{target}.qcow2" for target in TARGETS}
+        self.files = {target: folder / f"{target}.now.qcow2" for target in TARGETS}
+        for target in TARGETS:
+            _run("qemu-img", "create", "-q", "-f", "qcow2", str(self.below[target]), "4M")
+            _write(self.below[target], 1)
+            base = ["-b", str(self.below[target]), "-F", "qcow2"]
+            _run("qemu-img", "create", "-q", "-f", "qcow2", *base, str(self.files[target]))
+            _write(self.files[target], 2)
+        volumes = "".join(
+            f"<volume><name>{file.name}</name><capacity>4194304</capacity></volume>"
+            for file in (*self.below.values(), *self.files.values())
+        )
+        pool = f"<pool type='dir'><name>default</name><target><path>{folder}</path></target>{volumes}</pool>"
+        node = folder / "node.xml"
+        node.write_text(f"<node>{_domain(self.files, state)}{pool}</node>")
+        self.uri = f"test://{node}"
+        self.conn: t.Any = None
+
+    def begin(self, conn: t.Any) -> None:
+        self.conn = conn
+        taken = "".join(TAKEN.format(target, file) for target, file in self.files.items())
+        text = SNAPSHOT.format(disks=taken, domain=_domain(self.below, OFF))
+        flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
+        self.domain.snapshotCreateXML(text, flags)
+        note_begin(self.domain, SnapshotWork("now", deleting=True), live=True)
+
+    def merge(self, target: str, *, known: bool = True) -> None:
+        """What QEMU has done, and libvirt has noticed or not."""
+        _run("qemu-img", "commit", "-q", "-d", "-f", "qcow2", str(self.files[target]))
+        if known:
+            text = self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+            self.conn.defineXML(text.replace(str(self.files[target]), str(self.below[target])))
+
+    @property
+    def domain(self) -> t.Any:
+        return self.conn.lookupByName("web1")
+
+    @property
+    def places(self) -> dict[str, str | None]:
+        return written_places(view(self.conn, "web1", "vm").defined)
+
+    def plan(self) -> SnapshotPlan:
+        return plan(self.conn, "web1", SnapshotRequest(ABSENT, 0, names=("now",)))
+
+    def require_finished(self) -> None:
+        assert self.places == {target: str(file) for target, file in self.below.items()}
+        for file in self.below.values():
+            _run("qemu-io", "-r", "-f", "qcow2", "-c", "read -P 2 0 1M", str(file))
+        assert self.domain.snapshotListNames() == []
+        found = view(self.conn, "web1", "vm")
+        assert delete.deletion_begun(found) is None
+        volumes = self.conn.storagePoolLookupByName("default").listVolumes()
+        assert sorted(volumes) == sorted(file.name for file in self.below.values())
+
+
+def _run(*words: str) -> None:
+    answer = subprocess.run(words, check=True, capture_output=True, text=True)
+    assert "Pattern verification failed" not in answer.stdout
+
+
+def _write(file: Path, pattern: int) -> None:
+    _run("qemu-io", "-f", "qcow2", "-c", f"write -P {pattern} 0 1M", str(file))
+
+
+def _domain(files: dict[str, Path], state: int) -> str:
+    disks = "".join(DISK.format(file, target) for target, file in files.items())
+    return DOMAIN.format(state=state, uuid=UUID, disks=disks)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test driver is nobody's host, but its files are here. It knows no such flag, and merges nothing."""
+    for module in (delete, power_view):
+        monkeypatch.setattr(module, "is_local", lambda _uri: True)
+    monkeypatch.setattr(libvirt, "VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY", 0)
+
+
+@pytest.fixture
+def off(tmp_path: Path, here: None) -> Iterator[Machine]:
+    """It is off."""
+    machine = Machine(tmp_path, OFF)
+    with open_connection(machine.uri) as conn:
+        machine.begin(conn)
+        yield machine
+
+
+@pytest.fixture
+def running(tmp_path: Path, here: None) -> Iterator[Machine]:
+    """It runs."""
+    machine = Machine(tmp_path, RUNNING)
+    with open_connection(machine.uri) as conn:
+        machine.begin(conn)
+        yield machine
+
+
+@pytest.fixture
+def qemu_opens() -> Iterator[t.Callable[[Path], None]]:
+    """Has a file be open as QEMU has it: with the byte of what it does locked."""
+    with contextlib.ExitStack() as stack:
+
+        def open_file(path: Path) -> None:
+            file = stack.enter_context(path.open("r+b"))
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 101, 1, 0))
+
+        yield open_file
+
+
+def test_the_rest_is_merged_where_libvirt_would_not(off: Machine) -> None:
+    off.merge("vda")
+    found = off.plan()
+    assert found.actions[0] == "delete snapshot now of web1"
+    found.steps[0].apply()
+    off.require_finished()
+    assert off.plan().actions == []
+
+
+def test_a_file_that_libvirt_has_deleted_already_was_merged(off: Machine) -> None:
+    """The machine could not even be started."""
+    off.merge("vda")
+    off.merge("vdb", known=False)
+    off.files["vdb"].unlink()
+    off.plan().steps[0].apply()
+    off.require_finished()
+
+
+def test_where_nothing_is_merged_yet_libvirt_does_it(off: Machine) -> None:
+    before = {target: file.stat().st_mtime_ns for target, file in off.below.items()}
+    off.plan().steps[0].apply()
+    assert off.domain.snapshotListNames() == []
+    assert {target: file.stat().st_mtime_ns for target, file in off.below.items()} == before
+
+
+def test_killed_at_any_point_it_is_finished_by_the_next_run(off: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_args: t.Any, **_options: t.Any) -> None:
+        raise KeyboardInterrupt
+
+    off.merge("vda")
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(delete, "note_merged", killed)
+        off.plan().steps[0].apply()
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(delete, "forget", killed)
+        off.plan().steps[0].apply()
+    assert off.plan().actions == ["note that snapshot now of web1 is deleted, which an interrupted run has begun"]
+    off.plan().steps[0].apply()
+    off.require_finished()
+
+
+def test_what_is_backed_by_another_file_is_not_merged(off: Machine) -> None:
+    off.merge("vda")
+    other = off.below["vdb"].with_name("other.qcow2")
+    other.write_bytes(off.below["vdb"].read_bytes())
+    _run("qemu-img", "rebase", "-u", "-f", "qcow2", "-b", str(other), "-F", "qcow2", str(off.files["vdb"]))
+    with pytest.raises(ConflictError, match=r"vdb.now.qcow2 is backed by .*other.qcow2, and not by .*vdb.qcow2"):
+        off.plan().steps[0].apply()
+    assert off.places["vdb"] == str(off.files["vdb"])
+
+
+def test_a_machine_that_runs_is_to_be_shut_down_for_it(running: Machine, qemu_opens: t.Callable[[Path], None]) -> None:
+    running.merge("vda")
+    qemu_opens(running.below["vda"])
+    qemu_opens(running.below["vdb"])
+    qemu_opens(running.files["vdb"])
+    with pytest.raises(ConflictError, match=r"interrupted when the file of vda was merged.* Shut the machine down"):
+        running.plan()
+
+
+def test_what_libvirt_has_not_seen_is_noted_before_the_machine_may_stop(
+    running: Machine, qemu_opens: t.Callable[[Path], None]
+) -> None:
+    """It would start with the older file, or that would be merged over the newer one."""
+    for target in TARGETS:
+        running.merge(target, known=False)
+        qemu_opens(running.below[target])
+    refusal = power_view.view_machine(running.domain).refusal
+    assert refusal is not None
+    assert "vda.now.qcow2, the file of its disk vda, and libvirt does not know it" in str(refusal)
+    assert "virt_snapshot with state: absent and name: now" in str(refusal)
+    found = running.plan()
+    assert found.unfinished
+    below = running.below
+    assert found.actions == [
+        f"note that disk vda is on {below['vda']}, disk vdb is on {below['vdb']}, as QEMU has merged the file of the "
+        "snapshot and libvirt does not know it"
+    ]
+    found.steps[0].apply()
+    assert running.places == {target: str(file) for target, file in below.items()}
+    assert power_view.view_machine(running.domain).refusal is None
+    with pytest.raises(ConflictError, match="Shut the machine down"):
+        running.plan()
+
+
+def test_a_merge_that_has_not_come_to_its_end_is_no_reason(
+    running: Machine, qemu_opens: t.Callable[[Path], None]
+) -> None:
+    for target in TARGETS:
+        qemu_opens(running.below[target])
+        qemu_opens(running.files[target])
+    assert power_view.view_machine(running.domain).refusal is None
+    assert running.plan().actions[0] == "delete snapshot now of web1"
