@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import shlex
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
@@ -46,6 +47,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("a raw disk on the newer release, with memory", lambda: _raw(cloud))
     scenario.step("killed in each step on the newer release, run again", lambda: _killed(cloud))
     scenario.step("a deletion that is cut off while files are merged", lambda: _half_deleted(cloud))
+    scenario.step("libvirtd is killed as QEMU goes over to the file below", lambda: _switched_unseen(cloud))
     scenario.step("a disk that has grown since is as it was", lambda: _grown(cloud))
     scenario.step("three snapshots move with their machine, and one is reverted there", lambda: _move(cloud))
     scenario.step("a move that was cut off with its snapshots set aside", lambda: _cut_off(cloud))
@@ -343,6 +345,60 @@ def _half_deleted(cloud: Cloud) -> None:
     must("verification failed" not in found and ".begun." not in found, found)
     must("snapshotting" not in cloud.on(NEWER, f"virsh dumpxml --inactive {name}"), "the note has stayed")
     _purged(cloud, name, NEWER)
+
+
+def _switched_unseen(cloud: Cloud) -> None:
+    """libvirt then says that one of two disks is on the snapshot's file; the guest writes to the one below."""
+    name, attempts = "half4", ("first", "second", "third", "fourth")
+    disks = [{"name": "system", "size": 256}, {"name": "data", "size": 256}]
+    answer, _result = cloud.init(NEWER, **{**TINY, "disks": disks}, name=name)
+    must(answer.status == 0, answer.text)
+    wait_until_up(cloud, NEWER, name)
+    snapshot = next((one for one in attempts if _kill_at_switch(cloud, name, one)), None)
+    must(snapshot is not None, "libvirt knew it each time")
+    wanted = _tell(cloud, name, _READ.replace("vda", "vdb"), NEWER)
+    refused(cloud, NEWER, "virt_power", "libvirt does not know it", name=[name], state="stopped", force=True)
+    answer, result = module(cloud, NEWER, "virt_snapshot", vm=name, name=snapshot, state="absent")
+    must(answer.status != 0 and "Shut the machine down" in result["msg"], answer.text)
+    must(f"{_POOL}/{name}-data.qcow2" in cloud.on(NEWER, f"virsh domblklist --inactive {name}"), "not corrected")
+    answer, _result = module(cloud, NEWER, "virt_power", name=[name], state="stopped", force=True, timeout=5)
+    must(answer.status == 0, answer.text)
+    must(_snapshot(cloud, name, host=NEWER, name=snapshot, state="absent")["deleted"] == [snapshot], "it is there")
+    found = cloud.on(NEWER, f"ls {_POOL}; virsh snapshot-list {name} --name; virsh dumpxml {name}")
+    must(f".{snapshot}." not in found and "snapshotting" not in found, found)
+    _start(cloud, name, NEWER)
+    must(_tell(cloud, name, _READ.replace("vda", "vdb"), NEWER) == wanted, "what it has written last is lost")
+    _purged(cloud, name, NEWER)
+
+
+def _kill_at_switch(cloud: Cloud, name: str, snapshot: str) -> bool:
+    """Whether the guest then wrote to the file below, of which libvirt knows nothing."""
+    _snapshot(cloud, name, host=NEWER, name=snapshot, memory=False)
+    _tell(cloud, name, _WRITE.replace("vda", "vdb"), NEWER)
+    upper = f"{_POOL}/{name}-vdb.{snapshot}.qcow2"
+    killer = f"""
+import os, signal, time
+process = open("/run/libvirt/qemu/{name}.pid").read().strip()
+daemons = [int(one) for one in os.listdir("/proc") if one.isdigit()
+           and open(f"/proc/{{one}}/cmdline").read().startswith("/usr/sbin/libvirtd")]
+def has_it():
+    folder = f"/proc/{{process}}/fd"
+    return any(os.path.realpath(f"{{folder}}/{{one}}") == "{upper}" for one in os.listdir(folder))
+end = time.monotonic() + 60
+while has_it() and time.monotonic() < end:
+    pass
+for one in daemons:
+    os.kill(one, signal.SIGKILL)
+"""
+    with ThreadPoolExecutor(1) as pool:
+        killing = pool.submit(cloud.on, NEWER, f"python3 -c {shlex.quote(killer)}")
+        module(cloud, NEWER, "virt_snapshot", vm=name, name=snapshot, state="absent")
+        killing.result()
+    _tell(cloud, name, _WRITE.replace("vda", "vdb"), NEWER)
+    unseen = upper in cloud.on(NEWER, f"virsh domblklist {name}")
+    if not unseen and snapshot in _listed(cloud, name, NEWER):
+        _snapshot(cloud, name, host=NEWER, name=snapshot, state="absent")
+    return unseen
 
 
 def _grown(cloud: Cloud) -> None:
