@@ -260,7 +260,12 @@ class CertificateTask:
             return self._removed(self._ask())
         with locked(self._ca_store.folder) if save else contextlib.nullcontext():
             revocations = revocation_lists(
-                self._ca_store, options["revoked"], save=save, ignore_unissued=options["ignore_unissued"]
+                self._ca_store,
+                options["revoked"],
+                save=save,
+                # Not what is to go, or the run that makes it go would fail.
+                trusted=self._trust_state.trust,
+                ignore_unissued=options["ignore_unissued"],
             )
         first = self._ask(
             trust=certs.as_pem(self._trust_state.trust),

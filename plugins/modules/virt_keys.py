@@ -182,6 +182,9 @@ options:
         or by its CN, which revokes all that were issued to this CN so far.
       - A CN in this list gets no new certificate. After it is removed from the list it may get one again; what was
         revoked stays revoked.
+      - A serial number that is not among those that were issued here, as of a certificate that was signed by hand, is
+        revoked of every authority of O(authority) that hosts trust. It is an error if the key of one is missing.
+      - Lists of other authorities, which are on the host already, stay.
     type: list
     elements: str
     default: []

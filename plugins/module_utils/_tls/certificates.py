@@ -101,6 +101,11 @@ def as_pem(certificates: t.Iterable[x509.Certificate]) -> str:
     return "".join(c.public_bytes(serialization.Encoding.PEM).decode("ascii") for c in certificates)
 
 
+def lists_as_pem(several: t.Iterable[x509.CertificateRevocationList]) -> str:
+    """Revocation lists one after the other as PEM."""
+    return "".join(one.public_bytes(serialization.Encoding.PEM).decode("ascii") for one in several)
+
+
 def fingerprint(certificate: x509.Certificate) -> str:
     """What this certificate, and no other, is called: its sha256 in hex."""
     return certificate.fingerprint(hashes.SHA256()).hex()

@@ -23,6 +23,13 @@ def install_cas(trust: TrustFiles, cas: list[x509.Certificate], *, valuable: boo
     return [kept] if kept else []
 
 
+def install_lists(trust: TrustFiles, text: str, *, valuable: bool) -> list[str]:
+    """Write the revocation lists of a host. valuable: keep the file that was there. Returns what was kept."""
+    kept = keep_backup(trust.revocations) if valuable else None
+    write_file(trust.revocations, text.encode(), trust.owner, CERTIFICATE_MODE)
+    return [kept] if kept else []
+
+
 def install_certificate(key_pair: KeyPairFiles, text: str, *, valuable: bool) -> list[str]:
     """Put a certificate and the pending key for it in place of the old ones. Returns what was kept of those.
 

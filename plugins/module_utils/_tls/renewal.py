@@ -20,7 +20,7 @@ from .._tls import certificates as certs
 from .._tls import install, reload
 from .certificates import x509
 from .check import KeyPairState, TlsSpec, check_key_pair, check_trust, find_issuer
-from .files import CERTIFICATE_MODE, guard, write_file
+from .files import guard
 from .paths import KeyPairFiles, TlsFiles, TrustFiles
 from .request import make_request, staged
 
@@ -82,7 +82,7 @@ def prepare(places: TlsFiles, spec: TlsSpec, trust_update: TrustUpdate, report: 
         _refuse_unrevoked(trust, trust_update.revocations, spec)
     for trust, found, wanted in plans:
         _keep_trust(trust, found, wanted, spec, report)
-        _keep_revocations(trust, trust_update.revocations, report)
+        _keep_revocations(trust, trust_update.revocations, spec, report)
     for state in states:
         _note(state, report)
         if not trust_update.only_trust:
@@ -116,15 +116,25 @@ def _keep_trust(
     )
 
 
-def _keep_revocations(trust: TrustFiles, text: str, report: RenewalReport) -> None:
+def _keep_revocations(trust: TrustFiles, text: str, spec: TlsSpec, report: RenewalReport) -> None:
+    """Put the cloud's lists in place, and keep behind them those of others: such an authority may be trusted here."""
     found = read_text(trust.revocations)
-    if text and found != text:
-        count = sum(len(revocations) for revocations in certs.read_revocation_lists(text))
-        report.act(
-            f"{trust.revocations}: {count} revoked",
-            trust.kind,
-            lambda: write_file(trust.revocations, text.encode(), trust.owner, CERTIFICATE_MODE),
-        )
+    if not text:
+        return
+    names = {ca.subject for ca in spec.known}
+    lists = certs.read_revocation_lists(found or "")
+    wanted = text + certs.lists_as_pem(one for one in lists if one.issuer not in names)
+    if found == wanted:
+        return
+    # Two lists under one name cannot both count, and a broken one may be read by somebody: these are kept beside.
+    is_lost = any(one.issuer in names and find_issuer(one, spec.known) is None for one in lists)
+    valuable = is_lost or len(lists) < (found or "").count("-----BEGIN ")
+    count = sum(len(revocations) for revocations in certs.read_revocation_lists(text))
+    report.act(
+        f"{trust.revocations}: {count} revoked",
+        trust.kind,
+        lambda: install.install_lists(trust, wanted, valuable=valuable),
+    )
 
 
 def _refuse_unrevoked(trust: TrustFiles, text: str, spec: TlsSpec) -> None:

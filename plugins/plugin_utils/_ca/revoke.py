@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from pathlib import Path
 
 from ...module_utils._base.errors import InputError, NotFoundError
 from ...module_utils._tls import certificates as certs
@@ -16,18 +17,36 @@ from .store import CaStore, CertificateAuthority, write
 _SERIAL = re.compile(r"(0x)?[0-9A-Fa-f:]{8,59}")
 
 
-def revocation_lists(ca_store: CaStore, revoked: Sequence[str], *, save: bool, ignore_unissued: bool = False) -> str:
+def revocation_lists(
+    ca_store: CaStore,
+    revoked: Sequence[str],
+    *,
+    save: bool,
+    trusted: Container[x509.Certificate] = (),
+    ignore_unissued: bool = False,
+) -> str:
     """The lists of all authorities as one text, with these certificates on them; empty as long as none was revoked.
 
-    revoked: serial numbers in hex, and CNs. Raises NotFoundError for a CN that nothing was issued to, unless it is to
-    be passed over.
+    revoked: serial numbers in hex, and CNs; trusted: what hosts go on trusting. Raises NotFoundError for a CN that nothing was
+    issued to, unless it is to be passed over, and InputError, with nothing saved, where an authority cannot revoke.
     """
-    wanted = _find_serials(ca_store, revoked, ignore_unissued=ignore_unissued)
-    return "".join(_list_of(ca_store, one, wanted.get(one.short, set()), save=save) for one in ca_store.all)
+    wanted = _find_serials(ca_store, revoked, trusted, ignore_unissued=ignore_unissued)
+    lists = [(one, *_list_of(ca_store, one, wanted.get(one.short, set()))) for one in ca_store.all]
+    for ca, text, is_new in lists:
+        if save and is_new:
+            write(_path(ca_store, ca), text.encode(), 0o644)
+    return "".join(text for _ca, text, _is_new in lists)
 
 
-def _find_serials(ca_store: CaStore, revoked: Sequence[str], *, ignore_unissued: bool) -> dict[str, set[int]]:
-    """The serial numbers by the authority that they are from. One that is not known counts as the current one's."""
+def _path(ca_store: CaStore, ca: CertificateAuthority) -> Path:
+    return ca_store.folder / f"{ca.short}.crl"
+
+
+def _find_serials(
+    ca_store: CaStore, revoked: Sequence[str], trusted: Container[x509.Certificate], *, ignore_unissued: bool
+) -> dict[str, set[int]]:
+    """The serial numbers by the authority that they are from. One that is not noted here, as of a certificate that was
+    signed by hand, may be from any that is trusted."""
     wanted: dict[str, set[int]] = {}
     issued = [(one, path) for one in ca_store.all for path in ca_store.issued(one)] if revoked else []
     issued_certificates = [
@@ -45,7 +64,9 @@ def _find_serials(ca_store: CaStore, revoked: Sequence[str], *, ignore_unissued:
                 hint="Give a CN as it is in a certificate, or a serial number in hex",
             )
         if not found and serial is not None:
-            wanted.setdefault(ca_store.current.short, set()).add(serial)
+            for ca in ca_store.all:
+                if ca.key is not None or ca.certificate in trusted:
+                    wanted.setdefault(ca.short, set()).add(serial)
     return wanted
 
 
@@ -54,14 +75,15 @@ def unissued(ca_store: CaStore, revoked: Sequence[str]) -> list[str]:
     found = []
     for entry in revoked:
         try:
-            _find_serials(ca_store, [entry], ignore_unissued=False)
+            _find_serials(ca_store, [entry], (), ignore_unissued=False)
         except NotFoundError:
             found.append(entry)
     return found
 
 
-def _list_of(ca_store: CaStore, ca: CertificateAuthority, wanted: set[int], *, save: bool) -> str:
-    path = ca_store.folder / f"{ca.short}.crl"
+def _list_of(ca_store: CaStore, ca: CertificateAuthority, wanted: set[int]) -> tuple[str, bool]:
+    """The list of an authority with these on it, and whether it is a new one."""
+    path = _path(ca_store, ca)
     text = path.read_text(encoding="ascii") if path.exists() else ""
     found = certs.read_revocation_lists(text)
     if text.strip() and not found:
@@ -74,11 +96,14 @@ def _list_of(ca_store: CaStore, ca: CertificateAuthority, wanted: set[int], *, s
     listed = {entry.serial_number: entry for entry in found[0]} if found else {}
     fresh = sorted(wanted - set(listed))
     if not fresh:
-        return text
+        return text, False
     if ca.key is None:
         raise InputError(
-            f"the key of {certs.subject(ca.certificate)} is not here, so it cannot revoke anything",
+            f"the key of {certs.subject(ca.certificate)}, which hosts trust, is not here, so it cannot revoke "
+            f"{', '.join(f'{serial:x}' for serial in fresh)}",
             where="revoked",
+            hint=f"Copy its key to {path.with_suffix('.key')} (mode 0600; encrypted only with authority_passphrase), or "
+            "have hosts no longer trust it: trust_old=false (in the role virt_tls: virt_tls_trust_old)",
         )
     builder = (
         x509.CertificateRevocationListBuilder()
@@ -95,10 +120,7 @@ def _list_of(ca_store: CaStore, ca: CertificateAuthority, wanted: set[int], *, s
         entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(certs.now()).build()
         builder = builder.add_revoked_certificate(entry)
     made = builder.sign(ca.key, hashes.SHA256())
-    text = made.public_bytes(certs.serialization.Encoding.PEM).decode("ascii")
-    if save:
-        write(path, text.encode(), 0o644)
-    return text
+    return certs.lists_as_pem([made]), True
 
 
 def _number(found: Sequence[x509.CertificateRevocationList]) -> int:

@@ -507,6 +507,112 @@ def test_what_is_revoked_reaches_the_host(cloud: Cloud) -> None:
     assert not cloud.keep("hv1")["changed"]
 
 
+@dataclass
+class Company:
+    """An authority of somebody's own, which also signs by hand."""
+
+    place: Path
+    name: str = "Company"
+
+    def __post_init__(self) -> None:
+        self.place.mkdir(exist_ok=True)
+        self.key = self.place / f"{self.name}.key"
+        self.certificate = self.place / f"{self.name}.pem"
+        self._run("req", "-x509", "-newkey", "rsa:3072", "-nodes", "-keyout", self.key, "-out", self.certificate,
+                  "-subj", f"/CN={self.name}", "-days", "900", "-addext", "keyUsage=keyCertSign,cRLSign")  # fmt: skip
+        (self.place / f"{self.name}.cnf").write_text(
+            f"[ca]\ndefault_ca=x\n[x]\ndatabase={self.place}/{self.name}.db\ncertificate={self.certificate}\n"
+            f"private_key={self.key}\ndefault_md=sha256\ndefault_crl_days=800\n"
+        )
+
+    @property
+    def options(self) -> dict[str, t.Any]:
+        return {"authority_certificate": str(self.certificate), "authority_key": str(self.key)}
+
+    def revocations(self, serial: str) -> str:
+        """Its list, with this certificate on it."""
+        (self.place / f"{self.name}.db").write_text(f"R\t300101000000Z\t260101000000Z\t{serial}\tunknown\t/CN=bob\n")
+        made = self.place / f"{self.name}.crl"
+        self._run("ca", "-config", self.place / f"{self.name}.cnf", "-gencrl", "-out", made)
+        return made.read_text(encoding="ascii")
+
+    @staticmethod
+    def _run(*words: t.Any) -> None:
+        subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+
+
+def revoked_by(text: str) -> dict[str, set[int]]:
+    return {certs.as_text(one.issuer): {entry.serial_number for entry in one} for one in certs.read_revocation_lists(text)}
+
+
+PLACES = (("etc/pki/CA/cacert.pem", "etc/pki/CA/cacrl.pem"), ("etc/pki/qemu/ca-cert.pem", "etc/pki/qemu/ca-crl.pem"))
+
+
+@pytest.mark.parametrize(("cas", "lists"), PLACES)
+def test_the_revocation_list_of_another_trusted_authority_stays(cloud: Cloud, cas: str, lists: str) -> None:
+    cloud.keep("hv2")
+    cloud.keep("hv1")
+    company = Company(cloud.place / "company")
+    with (cloud.root("hv1") / cas).open("a") as file:
+        file.write(company.certificate.read_text(encoding="ascii"))
+    (cloud.root("hv1") / lists).write_text(company.revocations("77777777"))
+    assert cloud.keep("hv1", revoked=["hv2"])["kept"] == []
+    found = revoked_by(cloud.read(lists))
+    assert len(found) == 2 and found["CN=Company"] == {0x77777777}
+    assert not cloud.keep("hv1", revoked=["hv2"])["changed"]
+    # Also while the cloud's own list grows, and when the host goes.
+    cloud.keep("hv1", revoked=["abcdef12"])
+    assert revoked_by(cloud.read(lists))["CN=Company"] == {0x77777777}
+    assert not cloud.keep("hv1")["changed"]
+    cloud.keep("hv1", state="absent")
+    assert revoked_by(cloud.read(lists)) == {"CN=Company": {0x77777777}}
+
+
+@pytest.mark.parametrize("damage", ["same name", "broken"])
+def test_a_list_that_cannot_stay_is_kept_beside(cloud: Cloud, damage: str) -> None:
+    """A list under the name of a known authority and not by it, or one that cannot be read."""
+    one, other = Company(cloud.place / "one"), Company(cloud.place / "other")
+    cloud.keep(**one.options)
+    text = other.revocations("77777777")
+    text = text if damage == "same name" else text[:100] + "!" + text[101:]
+    (cloud.root("hv1") / PLACES[0][1]).write_text(text)
+    result = cloud.keep(revoked=["abcdef12"], **one.options)
+    assert [Path(path).read_text(encoding="ascii") for path in result["kept"]] == [text]
+    assert revoked_by(cloud.read(PLACES[0][1])) == {"CN=Company": {0xABCDEF12}}
+
+
+def test_a_serial_number_that_is_not_noted_is_revoked_of_all_trusted_authorities(cloud: Cloud) -> None:
+    old, new = Company(cloud.place / "company", "Old"), Company(cloud.place / "company", "New")
+    cloud.keep(**old.options)
+    cloud.keep(**new.options)
+    before = {path: path.read_bytes() for path in (cloud.place / "authority").rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match=r"the key of CN=Old, which hosts trust, is not here.* 1234567890ab") as caught:
+        cloud.keep(revoked=["1234567890ab"], **new.options)
+    assert {path: path.read_bytes() for path in (cloud.place / "authority").rglob("*") if path.is_file()} == before
+    # As the sentence says.
+    key = Path(str(caught.value).partition("Copy its key to ")[2].partition(" ")[0])
+    shutil.copy(old.key, key)
+    key.chmod(0o600)
+    cloud.keep(revoked=["1234567890ab"], **new.options)
+    assert revoked_by(cloud.read(PLACES[0][1])) == {"CN=Old": {0x1234567890AB}, "CN=New": {0x1234567890AB}}
+    # Once it is on the list, the key may go again.
+    key.unlink()
+    assert not cloud.keep(revoked=["1234567890ab"], **new.options)["changed"]
+
+
+def test_an_authority_that_is_to_go_keeps_no_serial_number_from_being_revoked(cloud: Cloud) -> None:
+    """The other thing that the sentence advises."""
+    old, new = Company(cloud.place / "company", "Old"), Company(cloud.place / "company", "New")
+    cloud.keep(**old.options)
+    last: dict[str, t.Any] = {"revoked": ["1234567890ab"], "trust_old": False, **new.options}
+    for _run in range(3):
+        answers = {"hv1": cloud.keep(state="trusted", **last)}
+        cloud.keep(peers=answers, **last)
+    trusted = certs.read_certificates(cloud.read(PLACES[0][0]), "test")
+    assert [certs.subject(one) for one in trusted] == ["CN=New"]
+    assert revoked_by(cloud.read(PLACES[0][1])) == {"CN=New": {0x1234567890AB}}
+
+
 def test_a_host_that_joins_changes_nothing_on_the_others(cloud: Cloud) -> None:
     """The playbook's two tasks, as roles/virt_tls calls them, on two hosts and then on three."""
 
