@@ -24,6 +24,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._ca.taken import requir
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.trust import TrustState, decide_trust
 
 _MODULE = "brine.virt.virt_keys"
+_NOT_IN_ORGANIZATION = ',+"\\<>;*?'
 # What the host has no use for, or must not see.
 _CONTROLLER_ONLY = frozenset(
     {
@@ -97,8 +98,29 @@ def _names_in_inventory(name: str, hostvars: t.Mapping[str, t.Any]) -> list[str]
     return [name, *([str(hostvars[name]["ansible_host"])] if "ansible_host" in hostvars.get(name, {}) else [])]
 
 
+def _check_organization(organization: str) -> None:
+    """Refuse what GnuTLS writes otherwise in a name (RFC 4514), or libvirt takes for a pattern: with such a list of
+    allowed names libvirt admits nobody, or too many. Raises InputError."""
+    wrong = sorted(set(organization) & set(_NOT_IN_ORGANIZATION))
+    if wrong:
+        raise InputError(
+            f"{organization} has {' '.join(wrong)}, and libvirt's list of allowed names cannot hold that",
+            where="organization",
+            hint="Leave it out (in the role virt_tls: virt_tls_organization)",
+        )
+    if not 0 < len(organization) <= 64 or not organization.isprintable() or organization.strip(" #") != organization:
+        raise InputError(
+            f"{organization!r} is no organization that certificates can have",
+            where="organization",
+            hint="Give 1 to 64 printable characters, with no space or # at either end (in the role virt_tls: "
+            "virt_tls_organization)",
+        )
+
+
 def check_options(options: dict[str, t.Any]) -> None:
     """Refuse what cannot be. Raises InputError."""
+    if options["state"] != "absent":
+        _check_organization(options["organization"])
     name = options["name"]
     if not name:
         raise InputError("a client certificate needs a name of its own", where="name")

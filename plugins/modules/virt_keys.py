@@ -96,6 +96,8 @@ options:
         clients.
       - C(tls_allowed_dn_list) in libvirt's configuration is made of these names. QEMU's certificates are not on that
         list, because a guest that broke out of its QEMU could read its key.
+      - Characters that mean something else in such a list are refused, for example the comma of C(Example, Inc.). Letters
+        of all languages may be used.
     type: str
     default: brine.virt
   key_type:
@@ -170,11 +172,12 @@ options:
   peers:
     description:
       - The results of this module with O(state=trusted) from all hosts of the cloud, by host name. Null, or anything
-        else that is not such a result, means that a host did not answer.
+        else that is not such a result, means that a host did not answer. V(false) means that it takes no part and is not
+        waited for.
       - While the authority changes, certificates of a new one are issued once all of these hosts trust it. Until then,
         the old authority remains in use.
-      - A name or an address that another of these hosts says it has, or that the certificate of one that did not answer
-        has, is not given to this host, unless it is in O(names) or the inventory.
+      - A name or an address that another of these hosts says it has, or that the certificate of one without a
+        result has, is not given to this host, unless it is in O(names) or the inventory.
     type: dict
   revoked:
     description:

@@ -39,10 +39,11 @@ def decide_trust(
 ) -> TrustState:
     """Who signs and who is trusted.
 
-    peers: results of virt_keys by host, None for none; ending_days: a former authority that ends sooner is no longer
+    peers: results of virt_keys by host, None for none, False for one that takes no part; ending_days: a former authority that ends sooner is no longer
     trusted.
     """
     current = ca_store.current
+    peers = {host: answer for host, answer in (peers or {}).items() if answer is not False}
     warnings = []
     lasting = [one for one in ca_store.former if certs.days_left(one.certificate) >= ending_days]
     hosts_without_trust = _without_trust(current, peers)

@@ -14,7 +14,9 @@ import typing as t
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import jinja2
 import pytest
+import yaml
 
 from ansible_collections.brine.virt.plugins.action.virt_keys import (
     ActionModule,
@@ -474,6 +476,22 @@ def test_the_authority_changes_on_all_hosts(cloud: Cloud) -> None:
         verify(cloud, host)
 
 
+def test_a_host_that_takes_no_part_is_not_waited_for(cloud: Cloud) -> None:
+    new: dict[str, t.Any] = {"organization": "next"}
+    old = {host: cloud.keep(host) for host in ("hv1", "hv2")}
+    apart = {"hv1": cloud.keep("hv1", state="trusted", **new), "hv2": False}
+    done = cloud.keep("hv1", peers=apart, **new)
+    assert done["issuers"] == [done["authority"]["fingerprint"]] != old["hv1"]["issuers"]
+    assert "warnings" not in done
+    after = {"hv1": cloud.keep("hv1", state="trusted", **new), "hv2": False}
+    assert len(cloud.keep("hv1", peers=after, trust_old=False, **new)["trusts"]) == 1
+    # What was issued to it before stays its own.
+    cloud.keep("hv2", names=["hv2-old.example.org"])
+    cloud.lie = {"names": ["hv1", "hv2-old.example.org"]}
+    got = cloud.keep("hv1", peers=after, names=["more.example.org"], own_names=True)["certificates"][0]
+    assert "hv2-old.example.org" not in got["names"]
+
+
 def test_what_is_revoked_stays_so_with_an_older_folder(cloud: Cloud) -> None:
     """As from a backup, or of another controller."""
     cloud.keep("hv1")
@@ -772,6 +790,28 @@ def test_an_impossible_spec_is_refused_before_anything_is_changed(
         cloud.keep(**options)
     assert caught.value.where == where
     assert cloud.all() == {}
+
+
+@pytest.mark.parametrize("name", ["Example, Inc.", "R+D", 'The "A"', "a\\b", "A*", "A?", "<A>", "#1", "A ", "", "a" * 65])
+def test_an_organization_that_would_lock_everybody_out_is_refused(cloud: Cloud, name: str) -> None:
+    with pytest.raises(InputError, match="^organization: .* virt_tls_organization"):
+        cloud.keep(organization=name)
+    assert cloud.all() == {} and not (cloud.place / "authority").exists()
+
+
+@pytest.mark.parametrize("name", ["brine.virt", "Müller AG", "A&B (Köln) = 'C' #1/2", "株式会社"])
+def test_libvirts_list_holds_the_name_that_gnutls_reads(cloud: Cloud, name: str) -> None:
+    """Neither of the two knows an escape that the other one writes."""
+    cloud.keep(organization=name)
+    shown = ["openssl", "x509", "-in", str(cloud.root("hv1") / CERTIFICATES[0]), "-noout", "-subject"]
+    shown += ["-nameopt", "sep_comma_plus,utf8,esc_2253"]
+    subject = subprocess.run(shown, check=True, capture_output=True, text=True).stdout.strip().partition("=")[2]
+    role = Path(__file__).resolve().parents[4] / "roles/virt_tls"
+    default = yaml.safe_load((role / "defaults/main.yml").read_text())["virt_tls_allowed_names"]
+    block = yaml.safe_load((role / "vars/main.yml").read_text())["__virt_tls_allowed_block"]
+    names = [jinja2.Template(one).render(virt_tls_organization=name) for one in default]
+    line = jinja2.Template(block).render(virt_tls_allowed_names=names)
+    assert f'"{subject.replace("CN=hv1", "CN=*")}"' in line, (subject, line)
 
 
 def test_a_moment_is_in_utc() -> None:
