@@ -1,0 +1,44 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the role virt_tls asks of its hosts, and in which order it does what must not be half done."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
+
+ROLE = Path(__file__).resolve().parents[4] / "roles/virt_tls"
+
+
+@pytest.mark.slow
+def test_a_host_that_takes_no_part_is_told_from_one_that_was_silent(tmp_path: Path) -> None:
+    apart: dict[str, t.Any] = {"off": "{{ not true }}", "text": "no", "silent": True}
+    hosts = {"hv1": {}, "hv2": {}, **{name: {"virt_tls_enabled": value} for name, value in apart.items()}}
+    inventory = {"all": {"vars": {"ansible_connection": "local"}}, "hypervisors": {"hosts": hosts}}
+    play = {
+        "hosts": "hv1,hv2",
+        "gather_facts": False,
+        "vars_files": [str(ROLE / "vars/main.yml")],
+        "tasks": [
+            {"ansible.builtin.set_fact": {"__virt_tls_trust": {"trusts": ["{{ inventory_hostname }}"]}}},
+            {"ansible.builtin.assert": {"that": "__virt_tls_answers == wanted"}, "vars": {"wanted": {
+                "hv1": {"trusts": ["hv1"]}, "hv2": {"trusts": ["hv2"]}, "off": False, "text": False, "silent": None,
+            }}},
+        ],
+    }  # fmt: skip
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_socket_is_closed_before_the_list_of_names_goes() -> None:
+    """Without the list a daemon admits everybody who has a certificate, also the guests' QEMU."""
+    names = [task["name"] for task in yaml.safe_load((ROLE / "tasks/no_serve.yml").read_text(encoding="utf-8"))]
+    assert names.index("Close the socket for TLS") < names.index("Remove who may connect")
