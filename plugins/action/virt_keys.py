@@ -296,6 +296,7 @@ class CertificateTask:
             revocations=revocations,
             # One that is locked out now keeps what it has, and gets nothing new.
             reissue="" if options["name"] in options["revoked"] else revocations,
+            now=certs.now().isoformat(),
             inventory_names=self._names,
             names_of_others=self._names_of_others,
         )

@@ -96,8 +96,8 @@ options:
         clients.
       - C(tls_allowed_dn_list) in libvirt's configuration is made of these names. QEMU's certificates are not on that
         list, because a guest that broke out of its QEMU could read its key.
-      - Characters that mean something else in such a list are refused, for example the comma of C(Example, Inc.). Letters
-        of all languages may be used.
+      - Characters that mean something else in such a list are refused, for example the comma of C(Example, Inc.).
+        Letters of all languages may be used.
     type: str
     default: brine.virt
   key_type:
@@ -172,8 +172,8 @@ options:
   peers:
     description:
       - The results of this module with O(state=trusted) from all hosts of the cloud, by host name. Null, or anything
-        else that is not such a result, means that a host did not answer. V(false) means that it takes no part and is not
-        waited for.
+        else that is not such a result, means that a host did not answer. V(false) means that it takes no part and
+        is not waited for.
       - While the authority changes, certificates of a new one are issued once all of these hosts trust it. Until then,
         the old authority remains in use.
       - A name or an address that another of these hosts says it has, or that the certificate of one without a
@@ -212,7 +212,8 @@ requirements:
 notes:
   - The revocation list is valid until its authority expires, so nothing depends on its being renewed in time. With an
     outdated list, GnuTLS, and so libvirt and QEMU, would still accept connections; OpenSSL would refuse them all.
-  - Hosts whose clocks are more than an hour behind the controller's do not accept a new certificate yet.
+  - Nothing is changed on a host whose clock and the controller's are more than an hour apart, and the task fails. Such
+    a host would take good certificates for expired, or new ones for not yet valid.
 seealso:
   - module: brine.virt.virt_host_info
     description: Shows when certificates expire.
@@ -341,6 +342,7 @@ from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.check import TlsSpec
+from ansible_collections.brine.virt.plugins.module_utils._tls.clock import require_same_time
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_name, own_names
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KINDS, find_places
 from ansible_collections.brine.virt.plugins.module_utils._tls.reload import MARK
@@ -393,6 +395,8 @@ def keep_keys(
     exchange = params["exchange"]
     if exchange is None:
         raise InputError("virt_keys works only with its action plugin on the controller")
+    if "now" in exchange:
+        require_same_time(params["name"], exchange["now"])
     places = find_places(params["kinds"], folder=params["folder"], qemu_user=params["qemu_user"], root=root)
     if places.note:
         warn(places.note)

@@ -89,7 +89,7 @@ def check_key_pair(key_pair: KeyPairFiles, spec: TlsSpec) -> KeyPairState:
         None if issuer is None else certs.fingerprint(issuer),
         misplaced,
         valuable=issuer is None,
-        usable=matches and certs.days_left(certificate) >= 0,
+        usable=matches and certs.not_before(certificate) <= certs.now() and certs.days_left(certificate) >= 0,
     )
 
 
@@ -110,6 +110,8 @@ def _check_certificate(
     left = certs.days_left(certificate)
     if left < spec.renew_before_days and not _is_longest(certificate, issuer):
         yield f"it expires in {left} days" if left >= 0 else f"it expired on {certs.not_after(certificate).date()}"
+    if certs.not_before(certificate) > certs.now():
+        yield f"it is not valid before {certs.not_before(certificate):%Y-%m-%d %H:%M} UTC"
     wanted = certs.as_text(certs.make_name(spec.organization, UNITS[key_pair.kind], spec.name))
     if certs.subject(certificate) != wanted:
         yield f"it is for {certs.subject(certificate)}"

@@ -60,7 +60,8 @@ def _is_active(unit: str) -> bool:
 
 def _update(daemon: str) -> None:
     command = ["virt-admin", "--connect", _ADMIN_URI, "server-update-tls", daemon]
-    hint = f"Restart {daemon}.service: machines keep running"
+    # Not right away: a daemon that finds its certificates faulty, such as not yet valid, does not start again.
+    hint = f"Run virt-pki-validate, and if it finds nothing, restart {daemon}.service: machines keep running"
     try:
         answer = run_program(command, timeout_seconds=_TIMEOUT_SECONDS)
     except (FileNotFoundError, TimeoutError) as exc:

@@ -27,8 +27,9 @@ def revocation_lists(
 ) -> str:
     """The lists of all authorities as one text, with these certificates on them; empty as long as none was revoked.
 
-    revoked: serial numbers in hex, and CNs; trusted: what hosts go on trusting. Raises NotFoundError for a CN that nothing was
-    issued to, unless it is to be passed over, and InputError, with nothing saved, where an authority cannot revoke.
+    revoked: serial numbers in hex, and CNs; trusted: what hosts go on trusting. Raises NotFoundError for a CN that
+    nothing was issued to, unless it is to be passed over, and InputError where an authority cannot revoke; nothing is
+    saved then.
     """
     wanted = _find_serials(ca_store, revoked, trusted, ignore_unissued=ignore_unissued)
     lists = [(one, *_list_of(ca_store, one, wanted.get(one.short, set()))) for one in ca_store.all]
@@ -102,8 +103,8 @@ def _list_of(ca_store: CaStore, ca: CertificateAuthority, wanted: set[int]) -> t
             f"the key of {certs.subject(ca.certificate)}, which hosts trust, is not here, so it cannot revoke "
             f"{', '.join(f'{serial:x}' for serial in fresh)}",
             where="revoked",
-            hint=f"Copy its key to {path.with_suffix('.key')} (mode 0600; encrypted only with authority_passphrase), or "
-            "have hosts no longer trust it: trust_old=false (in the role virt_tls: virt_tls_trust_old)",
+            hint=f"Copy its key to {path.with_suffix('.key')} (mode 0600; encrypted only with authority_passphrase), "
+            "or have hosts no longer trust it: trust_old=false (in the role virt_tls: virt_tls_trust_old)",
         )
     builder = (
         x509.CertificateRevocationListBuilder()

@@ -39,8 +39,8 @@ def decide_trust(
 ) -> TrustState:
     """Who signs and who is trusted.
 
-    peers: results of virt_keys by host, None for none, False for one that takes no part; ending_days: a former authority that ends sooner is no longer
-    trusted.
+    peers: results of virt_keys by host, None for none, False for one that takes no part; ending_days: a former
+    authority that ends sooner is no longer trusted.
     """
     current = ca_store.current
     peers = {host: answer for host, answer in (peers or {}).items() if answer is not False}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import json
 import os
@@ -560,7 +561,9 @@ class Company:
 
 
 def revoked_by(text: str) -> dict[str, set[int]]:
-    return {certs.as_text(one.issuer): {entry.serial_number for entry in one} for one in certs.read_revocation_lists(text)}
+    return {
+        certs.as_text(one.issuer): {entry.serial_number for entry in one} for one in certs.read_revocation_lists(text)
+    }
 
 
 PLACES = (("etc/pki/CA/cacert.pem", "etc/pki/CA/cacrl.pem"), ("etc/pki/qemu/ca-cert.pem", "etc/pki/qemu/ca-crl.pem"))
@@ -792,7 +795,9 @@ def test_an_impossible_spec_is_refused_before_anything_is_changed(
     assert cloud.all() == {}
 
 
-@pytest.mark.parametrize("name", ["Example, Inc.", "R+D", 'The "A"', "a\\b", "A*", "A?", "<A>", "#1", "A ", "", "a" * 65])
+@pytest.mark.parametrize(
+    "name", ["Example, Inc.", "R+D", 'The "A"', "a\\b", "A*", "A?", "<A>", "#1", "A ", "", "a" * 65]
+)
 def test_an_organization_that_would_lock_everybody_out_is_refused(cloud: Cloud, name: str) -> None:
     with pytest.raises(InputError, match="^organization: .* virt_tls_organization"):
         cloud.keep(organization=name)
@@ -812,6 +817,60 @@ def test_libvirts_list_holds_the_name_that_gnutls_reads(cloud: Cloud, name: str)
     names = [jinja2.Template(one).render(virt_tls_organization=name) for one in default]
     line = jinja2.Template(block).render(virt_tls_allowed_names=names)
     assert f'"{subject.replace("CN=hv1", "CN=*")}"' in line, (subject, line)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> t.Callable[[datetime.timedelta], None]:
+    """Sets the clock of all hosts, not the controller's, this much ahead."""
+    real, visit = certs.now, virt_keys.keep_keys
+
+    def put(ahead: datetime.timedelta) -> None:
+        def keep_keys(*args: t.Any, **kwargs: t.Any) -> dict[str, t.Any]:
+            with monkeypatch.context() as patch:
+                patch.setattr(certs, "now", lambda: real() + ahead)
+                return visit(*args, **kwargs)
+
+        monkeypatch.setattr(virt_keys, "keep_keys", keep_keys)
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"),
+    [(400 * 24, "hv1 is 400 days ahead of"), (2, "hv1 is 2.0 hours ahead of"), (-30, "hv1 is 30.0 hours behind the")],
+)
+def test_nothing_is_changed_where_the_clock_is_wrong(
+    cloud: Cloud, clock: t.Callable[[datetime.timedelta], None], hours: int, words: str
+) -> None:
+    cloud.keep()
+    before = cloud.all()
+    (cloud.root("hv1") / CERTIFICATES[0]).unlink()
+    clock(datetime.timedelta(hours=hours))
+    for options in ({}, {"state": "trusted", "revoked": ["abcdef12"]}, {"check_mode": True}):
+        with pytest.raises(ConflictError, match=words):
+            cloud.keep(**options)
+    assert cloud.all() == {path: text for path, text in before.items() if path != CERTIFICATES[0]}
+    assert len(list((cloud.place / "authority/issued").rglob("*.pem"))) == 4
+    # What it has can be removed all the same, and less than an hour does not matter.
+    clock(datetime.timedelta(hours=hours) / abs(hours) * 0.9)
+    assert [one["reasons"] for one in cloud.keep()["certificates"]] == [[]] * 4
+    clock(datetime.timedelta(hours=hours))
+    assert cloud.keep(state="absent")["changed"]
+
+
+def test_certificates_of_a_time_when_both_clocks_were_wrong_are_renewed(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud.keep()
+    with monkeypatch.context() as patch:
+        real = certs.now
+        patch.setattr(certs, "now", lambda: real() + datetime.timedelta(days=2))
+        cloud.keep(names=["more.example.org"])
+    checked = cloud.keep(names=["more.example.org"], check_mode=True)
+    assert all("it is not valid before" in one["reasons"][0] for one in checked["certificates"])
+    cloud.keep(names=["more.example.org"])
+    verify(cloud)
+    assert not cloud.keep(names=["more.example.org"])["changed"]
 
 
 def test_a_moment_is_in_utc() -> None:

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import datetime
+import os
+import subprocess
 import typing as t
 from pathlib import Path
 
@@ -42,3 +45,35 @@ def test_the_socket_is_closed_before_the_list_of_names_goes() -> None:
     """Without the list a daemon admits everybody who has a certificate, also the guests' QEMU."""
     names = [task["name"] for task in yaml.safe_load((ROLE / "tasks/no_serve.yml").read_text(encoding="utf-8"))]
     assert names.index("Close the socket for TLS") < names.index("Remove who may connect")
+
+
+# As of systemd 252; one before 247 knows no --timestamp.
+SYSTEMCTL = """#!/bin/sh
+case "$*" in
+  is-active*) exit 0 ;;
+  *--timestamp=us+utc*) {us} ;;
+  show*) echo "Fri 2026-11-27 10:00:00 UTC" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("us", ['echo "Fri 2026-11-27 10:00:00.500000 UTC"', "exit 1"])
+def test_a_file_that_the_daemon_has_read_is_told_from_a_newer_one(tmp_path: Path, us: str) -> None:
+    """Also one of the second in which it began, where systemd says more than that."""
+    tasks = yaml.safe_load((ROLE / "tasks/serve.yml").read_text(encoding="utf-8"))
+    task = next(one for one in tasks if one["name"] == "Check whether the daemon has read its configuration")
+    (tmp_path / "systemctl").write_text(SYSTEMCTL.format(us=us))
+    (tmp_path / "systemctl").chmod(0o755)
+    file = tmp_path / "libvirtd.conf"
+    file.touch()
+    begun = datetime.datetime(2026, 11, 27, 10, tzinfo=datetime.timezone.utc).timestamp()
+    for after, is_unread in ((-1.0, False), (0.4, us == "exit 1"), (0.6, True), (2.0, True)):
+        os.utime(file, (begun + after, begun + after))
+        done = subprocess.run(
+            ["sh", "-c", task["ansible.builtin.shell"].replace("/etc/libvirt", str(tmp_path))],
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "DAEMON": "libvirtd", "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert bool(done.stdout) is is_unread, (after, done.stdout, done.stderr)
