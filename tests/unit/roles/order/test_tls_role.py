@@ -77,3 +77,20 @@ def test_a_file_that_the_daemon_has_read_is_told_from_a_newer_one(tmp_path: Path
             check=False,
         )
         assert bool(done.stdout) is is_unread, (after, done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_a_name_that_libvirts_configuration_cannot_hold_is_refused_before_anything_else(tmp_path: Path) -> None:
+    first = yaml.safe_load((ROLE / "tasks/certificates.yml").read_text(encoding="utf-8"))[0]["block"][0]
+    (tmp_path / "play.yml").write_text(
+        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [first]}])
+    )
+    for names, is_refused in (
+        (["O=Example\\, Inc.,CN=*", "O=Müller AG,CN=*"], False),
+        (['O="A",CN=*'], True),
+        (["O=\n"], True),
+    ):
+        (tmp_path / "given.yml").write_text(yaml.safe_dump({"virt_tls_allowed_names": names}))
+        done = run_ansible(tmp_path, "play.yml", "-e", "@given.yml")
+        assert (done.returncode != 0) is is_refused, done.stdout + done.stderr
+        assert ("virt_tls_allowed_names: a pattern holds" in done.stdout + done.stderr) is is_refused
