@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 import typing as t
@@ -29,7 +30,7 @@ def task(file: str, name: str) -> dict[str, t.Any]:
 def run(directory: Path, settings: dict[str, t.Any], *options: str) -> str:
     """All output of setting these, with --diff."""
     variables = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
-    words = ("__virt_hypervisor_qemu_", "__virt_hypervisor_wrong_", "__virt_hypervisor_mistakes")
+    words = ("__virt_hypervisor_qemu_", "__virt_hypervisor_wrong_", "__virt_hypervisor_mistakes", "__virt_hypervisor_lists")
     wanted = {key: value for key, value in variables.items() if key.startswith(words)}
     conf = directory / "qemu.conf"
     if not conf.exists():
@@ -72,3 +73,35 @@ def test_a_password_that_is_none_is_refused_without_being_shown(tmp_path: Path) 
 def test_what_is_no_secret_is_named(tmp_path: Path) -> None:
     output = run(tmp_path, {"user": {"name": "a"}, "max_files": 8})
     assert 'a list of strings, not {"name": "a"}.' in output
+
+
+def parsed(text: str, key: str) -> str | None:
+    """What libvirt's own parser reads."""
+    libvirt = ctypes.CDLL("libvirt.so.0")
+    libvirt.virConfReadString.restype = ctypes.c_void_p
+    libvirt.virConfGetValueString.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p)]
+    libvirt.virInitialize()
+    conf = libvirt.virConfReadString(text.encode(), 0)
+    assert conf, f"libvirt cannot read {text}"
+    value = ctypes.c_char_p()
+    libvirt.virConfGetValueString(conf, key.encode(), ctypes.byref(value))
+    return value.value.decode() if value.value is not None else None
+
+
+def test_libvirt_reads_what_was_meant(tmp_path: Path) -> None:
+    texts = {"vnc_password": 'pä\\s"s', "spice_password": "it's", "user": "pä\\u0041", "group": ""}
+    (tmp_path / "qemu.conf").write_text("")
+    output = run(tmp_path, {**texts, "max_files": 8, "spice_tls": True, "cgroup_controllers": ["cpu", "memory"]})
+    assert "failed=0" in output
+    text = (tmp_path / "qemu.conf").read_text()
+    assert {key: parsed(text, key) for key in texts} == texts
+    assert 'cgroup_controllers = ["cpu", "memory"]\n' in text
+    assert "max_files = 8\n" in text and "spice_tls = 1\n" in text
+
+
+def test_what_no_line_of_qemu_conf_can_hold_is_refused(tmp_path: Path) -> None:
+    output = run(tmp_path, {"user": 1.5, "vnc_password": "sek\nrit", "spice_password": "a'b\"c", "group": ["a\nb"]})
+    assert "a list of strings, not 1.5." in output
+    for key in ("vnc_password", "spice_password", "group"):
+        assert f"virt_hypervisor_qemu_conf.{key}: a string in qemu.conf cannot have a line break" in output
+    assert "changed=0" in output
