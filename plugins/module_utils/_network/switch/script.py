@@ -87,7 +87,12 @@ put() {{
     folder=$(dirname "$2")
     new=$folder/.$(basename "$2").brine-new
     mkdir -p "$folder" && rm -f "$new" && (umask 077 && cp "$1" "$new") && chmod "$3" "$new" && sync "$new" &&
-        mv -f "$new" "$2" && sync "$folder" || {{ say "cannot write $2"; return 1; }}
+        mv -f "$new" "$2" && sync "$folder" || {{
+        # On a full disk it would keep the old file from being written, too.
+        rm -f "$new"
+        say "cannot write $2"
+        return 1
+    }}
     ! command -v restorecon >/dev/null || restorecon "$2"
 }}
 drop() {{
@@ -105,7 +110,11 @@ mark() {{ : >"$here/placed/$1"; }}
 # undo NUMBER PATH MODE
 undo() {{
     [ -e "$here/placed/$1" ] || return 0
-    if [ -e "$here/before/$1" ]; then put "$here/before/$1" "$2" "$3"; else drop "$2"; fi || left_behind "$2"
+    if [ -e "$here/before/$1" ]; then
+        put "$here/before/$1" "$2" "$3" || cmp -s "$here/before/$1" "$2"
+    else
+        drop "$2"
+    fi || left_behind "$2"
 }}
 untry() {{ rm -f "$1" || left_behind "$1"; }}
 left_behind() {{ lost "$1 is not as it was before the change"; }}

@@ -12,6 +12,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import threading
 import time
 import typing as t
@@ -590,3 +591,30 @@ def test_a_change_of_nothing_but_commands(host: Host) -> None:
 
 def test_a_host_that_has_had_no_change(host: Host) -> None:
     assert (control.state(NAME), control.log(NAME), control.pending(NAME)) == (None, [], None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can have a full disk for a test")
+@pytest.mark.parametrize("ballast", [52, 36])
+def test_a_full_disk_does_not_keep_the_old_files_from_coming_back(host: Host, ballast: int) -> None:
+    """With room for no new file, or for the first alone: what was written of one that fails is in nobody's way."""
+    lasting = host.directory / "lasting"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", lasting], check=True)
+    try:
+        old, one, other = "old\n" * 2000, "new\n" * (9000 if ballast == 52 else 2000), "x\n" * 18000
+        (lasting / "one").write_text(old)
+        files = (
+            GuardedFile(host.path("lasting/one"), one, host.path("trial/one"), before=old),
+            GuardedFile(host.path("lasting/other"), other, host.path("trial/other")),
+        )
+        (lasting / "ballast").write_bytes(b"x" * 1024 * ballast)
+        control.arm(host.change(files=files), 30)
+        control.wait_until_applied(NAME, token())
+        control.confirm(NAME, token())
+        host.wait()
+        assert control.state(NAME) == control.ROLLED_BACK
+        assert any("cannot write" in line for line in control.log(NAME))
+        assert (lasting / "one").read_text() == old
+        assert sorted(os.listdir(lasting)) == ["ballast", "one"]
+        assert control.log(NAME)[-1].endswith(" everything is as before")
+    finally:
+        subprocess.run(["umount", lasting], check=True)
