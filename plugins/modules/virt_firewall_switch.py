@@ -43,6 +43,13 @@ options:
     type: list
     elements: str
     default: []
+  said:
+    description:
+      - The RV(addresses) that other hosts have said. They are let in like O(hypervisors), but only single addresses
+        count. Anything else is passed over with a warning, so that no host opens the firewalls of others to a network.
+    type: list
+    elements: str
+    default: []
   operators:
     description:
       - Who may connect to libvirt, but not send machines, in the format of O(hypervisors).
@@ -182,7 +189,11 @@ from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan 
     FirewallPlan,
     FirewallSpec,
 )
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.sources import link_local, read_sources
+from ansible_collections.brine.virt.plugins.module_utils._network.firewall.sources import (
+    link_local,
+    read_sources,
+    said_addresses,
+)
 from ansible_collections.brine.virt.plugins.module_utils._network.switch import control
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.connection import check_proves
 
@@ -250,9 +261,15 @@ def _spec(module: AnsibleModule, own: tuple[str, ...]) -> FirewallSpec:
         return FirewallSpec(())
     passed_over = link_local(module.params["hypervisors"])
     if passed_over:
-        # Another host may have said them.
         module.warn(f"The firewall is not opened to {', '.join(passed_over)}: nobody comes from there to another host")
+    said, others = said_addresses(module.params["said"])
+    if others:
+        module.warn(
+            f"The firewall is not opened to {', '.join(map(repr, others))}, which another host has said: it is no"
+            " address that a host can have in a network. Look at that host"
+        )
     hypervisors = read_sources(module.params["hypervisors"], "hypervisors", own, without=passed_over)
+    hypervisors = list(dict.fromkeys((*hypervisors, *read_sources(said, "said", own))))
     operators = read_sources(module.params["operators"], "operators", own)
     unseen = module.params["unseen"]
     if unseen:
@@ -281,6 +298,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "hypervisors": {"type": "list", "elements": "str", "default": []},
+            "said": {"type": "list", "elements": "str", "default": []},
             "operators": {"type": "list", "elements": "str", "default": []},
             "unseen": {"type": "list", "elements": "str", "default": []},
             "tls": {"type": "bool", "default": True},

@@ -37,6 +37,23 @@ def link_local(words: Iterable[str]) -> list[str]:
     return found
 
 
+def said_addresses(words: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What hosts say their addresses are: those that can be let in, and what is passed over.
+
+    Who says it may be in somebody else's hands, so a network or a name is none, whatever it would lead to.
+    """
+    found: list[str] = []
+    others: list[str] = []
+    for word in words:
+        try:
+            address = ipaddress.ip_address(word)
+            nobody = address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified
+        except ValueError:
+            nobody = True
+        (others if nobody or "%" in word else found).append(word)
+    return found, others
+
+
 def read_sources(
     words: Iterable[str], where: str, own: Iterable[str], resolve: Resolve = resolve, without: Collection[str] = ()
 ) -> list[Source]:

@@ -91,6 +91,13 @@ def test_an_address_of_a_link_alone_is_passed_over() -> None:
     assert "The firewall is not opened to 169.254.3.4, fe80::1: nobody comes from there" in str(prepared["warnings"])
 
 
+def test_no_host_opens_the_firewalls_of_others_to_a_network() -> None:
+    prepared = call(CLOSED + MADE, said=["10.0.0.0/8", "localhost", "127.0.0.1"], unseen=["hv9"])
+    assert prepared["changed"] is False
+    warned = str(prepared["warnings"])
+    assert "10.0.0.0/8" in warned and "localhost" in warned and "which another host has said" in warned
+
+
 def test_what_cannot_last_is_refused() -> None:
     refused = call(CLOSED, **WANTED)
     assert refused["failed"] is True

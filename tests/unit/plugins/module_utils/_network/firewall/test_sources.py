@@ -11,6 +11,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.sources import (
     read_sources,
     resolve,
+    said_addresses,
 )
 
 WIDE = (
@@ -85,3 +86,10 @@ def test_all_mistakes_are_said_at_once() -> None:
 def test_what_nobody_can_resolve_has_no_address() -> None:
     assert resolve("no-such-host.invalid") == []
     assert resolve("a" * 300) == []
+
+
+def test_what_a_host_says_is_a_single_address_or_nothing() -> None:
+    good = ["192.0.2.12", "2001:db8::12", "10.0.0.5"]
+    bad = ["10.0.0.0/8", "192.0.2.12/32", "hv2", "127.0.0.1", "::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1"]
+    bad += ["169.254.3.4", "fe80::1", "2001:db8::1%eth0", ""]
+    assert said_addresses([*bad, *good]) == (good, bad)
