@@ -30,7 +30,12 @@ def task(file: str, name: str) -> dict[str, t.Any]:
 def run(directory: Path, settings: dict[str, t.Any], *options: str) -> str:
     """All output of setting these, with --diff."""
     variables = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
-    words = ("__virt_hypervisor_qemu_", "__virt_hypervisor_wrong_", "__virt_hypervisor_mistakes", "__virt_hypervisor_lists")
+    words = (
+        "__virt_hypervisor_qemu_",
+        "__virt_hypervisor_wrong_",
+        "__virt_hypervisor_mistakes",
+        "__virt_hypervisor_lists",
+    )
     wanted = {key: value for key, value in variables.items() if key.startswith(words)}
     conf = directory / "qemu.conf"
     if not conf.exists():
