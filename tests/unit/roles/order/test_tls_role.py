@@ -58,10 +58,11 @@ esac
 
 
 @pytest.mark.parametrize("us", ['echo "Fri 2026-11-27 10:00:00.500000 UTC"', "exit 1"])
-def test_a_file_that_the_daemon_has_read_is_told_from_a_newer_one(tmp_path: Path, us: str) -> None:
+@pytest.mark.parametrize("place", ["tasks/serve.yml", "../virt_hypervisor/tasks/unread.yml"])
+def test_a_file_that_the_daemon_has_read_is_told_from_a_newer_one(tmp_path: Path, us: str, place: str) -> None:
     """Also one of the second in which it began, where systemd says more than that."""
-    tasks = yaml.safe_load((ROLE / "tasks/serve.yml").read_text(encoding="utf-8"))
-    task = next(one for one in tasks if one["name"] == "Check whether the daemon has read its configuration")
+    tasks = yaml.safe_load((ROLE / place).read_text(encoding="utf-8"))
+    task = next(one for one in tasks if "has read its configuration" in one["name"])
     (tmp_path / "systemctl").write_text(SYSTEMCTL.format(us=us))
     (tmp_path / "systemctl").chmod(0o755)
     file = tmp_path / "libvirtd.conf"
@@ -71,7 +72,13 @@ def test_a_file_that_the_daemon_has_read_is_told_from_a_newer_one(tmp_path: Path
         os.utime(file, (begun + after, begun + after))
         done = subprocess.run(
             ["sh", "-c", task["ansible.builtin.shell"].replace("/etc/libvirt", str(tmp_path))],
-            env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "DAEMON": "libvirtd", "LC_ALL": "C"},
+            env={
+                "PATH": f"{tmp_path}:{os.environ['PATH']}",
+                "DAEMON": "libvirtd",
+                "UNIT": "libvirtd.service",
+                "FILE": str(file),
+                "LC_ALL": "C",
+            },
             capture_output=True,
             text=True,
             check=False,
