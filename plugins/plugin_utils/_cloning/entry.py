@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ...module_utils._base.errors import ConflictError, InputError, Mistakes, UnsupportedError, one_of_these
 from ...module_utils._model.metadata.machine import ADDRESS_VARIABLES
+from ...module_utils._model.spec.disk import DISK_RULES
 from ...module_utils._model.spec.fields.units import parse_size_mib
 
 Values = dict[str, t.Any]
@@ -38,6 +39,10 @@ _FILTER_ADDRESSES = frozenset({"IP", "IPV6", "MAC"})
 # An image has an hour (virt_image's timeout), and that of a large disk what copying takes at this rate.
 _HOUR_SECONDS = 3600
 _SLOW_MIB_PER_SECOND = 20
+# Options of a disk, as an export names them.
+_DISK_WORDS = frozenset({*DISK_RULES, "target"})
+# Devices that stay when what is in them is taken out.
+_DRIVES = frozenset({"cdrom", "floppy"})
 
 
 @dataclass
@@ -64,9 +69,14 @@ def clone_entry(
     clone.entry.pop("state", None)
     mistakes = Mistakes()
     _check_other_disks(name, entry, not_exported, mistakes)
-    for disk in clone.entry.get("disks") or []:
+    seeded = (entry.get("seed") or {}).get("method") != "none"
+    for disk in list(clone.entry.get("disks") or []):
         with mistakes.noted():
-            _clone_disk(name, disk, clone, seeded=(entry.get("seed") or {}).get("method") != "none")
+            if not seeded and "source" in disk and disk.get("readonly") and disk.get("device", "disk") not in _DRIVES:
+                clone.entry["disks"].remove(disk)
+                clone.remarks.append(f"disk {disk['name']}: left out, as {_place(disk)} may be the seed of {name}")
+            else:
+                _clone_disk(name, disk, clone, seeded=seeded)
     _clone_nics(name, clone, nics, mistakes)
     mistakes.conclude()
     _leave_out_what_is_one_machines(name, clone)
@@ -99,28 +109,38 @@ def _check_other_disks(name: str, entry: Mapping[str, t.Any], not_exported: Sequ
                     f"disk {other[1]} of machine {name} cannot be described in an entry of virt_vms",
                     hint=f"Detach it first: virsh detach-disk {name} {other[1]} --config",
                 )
-            if line.startswith("disks.") and not any(line.startswith(f"disks.{disk}.") for disk in named):
-                disk, _colon, why = line[len("disks.") :].partition(": ")
+            if not line.startswith("disks."):
+                continue
+            disk, _colon, why = line[len("disks.") :].partition(": ")
+            # Dots are allowed in a name: `data.log` is a disk, and `data.cache` an option of the disk `data`.
+            if disk not in named and not any(_is_option(disk, of) for of in named):
                 raise UnsupportedError(
                     f"disk {disk} of machine {name} cannot be cloned: {why or 'an entry cannot describe it'}"
                 )
+
+
+def _is_option(word: str, disk: str) -> bool:
+    """Whether an export's word stands for an option of the disk, and not for another disk with a dot in its name."""
+    return word.startswith(f"{disk}.") and word[len(disk) + 1 :].partition(".")[0] in _DISK_WORDS
 
 
 def _clone_disk(name: str, disk: Values, clone: CloneEntry, *, seeded: bool) -> None:
     """seeded: whether the machine's seed is one of ours; that of another's making is in a drive as a rule."""
     kind = disk.get("device", "disk")
     if "source" in disk:
-        if kind != "cdrom" and not disk.get("readonly"):
-            raise ConflictError(
-                f"disk {disk['name']} of machine {name} is {_place(disk)}, which is not its own, and its clone"
-                " would write to it as well",
-                hint=f"Make it its own with brine.virt.adopt -e vm={name} -e disks=TARGET, or take it out first",
-            )
-        if kind == "cdrom" and not seeded:
+        if kind in _DRIVES and not seeded:
             clone.remarks.append(f"disk {disk['name']}: an empty drive, as {_place(disk)} may be the seed of {name}")
             for word in ("source", "pool", "format"):
                 disk.pop(word, None)
             return
+        if kind != "cdrom" and not disk.get("readonly"):
+            # brine.virt.adopt takes no floppies.
+            own = f"Make it its own with brine.virt.adopt -e vm={name} -e disks=TARGET, or take it out first"
+            raise ConflictError(
+                f"disk {disk['name']} of machine {name} is {_place(disk)}, which is not its own, and its clone"
+                " would write to it as well",
+                hint="Take the floppy out first" if kind == "floppy" else own,
+            )
         clone.remarks.append(f"disk {disk['name']}: {_place(disk)}, as {name} has it")
         return
     if kind != "disk":

@@ -96,14 +96,28 @@ def test_a_drive_of_a_machine_without_a_seed_of_ours_is_left_empty() -> None:
     drives = [
         {"name": "cd", "device": "cdrom", "pool": "isos", "source": "web1-cidata.iso", "format": "raw"},
         {"name": "e", "device": "cdrom"},
-        {"name": "fixed", "source": "tools.raw", "readonly": True},
+        {"name": "a", "device": "floppy", "source": "seed.img", "readonly": True},
+        {"name": "fixed", "source": "seed-web1.img", "readonly": True},
     ]
     found = clone(disks=[*DISKS, *drives], seed={"method": "none"})
-    assert found.entry["disks"][2:] == [{"name": "cd", "device": "cdrom"}, *drives[1:]]
-    assert found.remarks[2:4] == [
+    kept = [{key: disk[key] for key in ("name", "device")} for disk in found.entry["disks"][2:]]
+    assert kept == [{"name": "cd", "device": "cdrom"}, drives[1], {"name": "a", "device": "floppy"}]
+    assert not any("source" in disk for disk in found.entry["disks"])
+    assert found.remarks[2:5] == [
         "disk cd: an empty drive, as isos/web1-cidata.iso may be the seed of web1",
-        "disk fixed: default/tools.raw, as web1 has it",
+        "disk a: an empty drive, as default/seed.img may be the seed of web1",
+        "disk fixed: left out, as default/seed-web1.img may be the seed of web1",
     ]
+
+
+def test_a_writable_floppy_is_taken_out_as_it_cannot_be_adopted() -> None:
+    told = refusal(disks=[*DISKS, {"name": "a", "device": "floppy", "source": "notes.img"}])
+    assert "Take the floppy out first" in told and "adopt" not in told
+
+
+def test_a_disk_with_a_dot_in_its_name_is_no_option_of_another() -> None:
+    told = refusal("disks.data.log: storage pool p is not active")
+    assert "disk data.log of machine web1 cannot be cloned: storage pool p is not active" in told
 
 
 def test_a_copy_that_takes_long_has_the_time() -> None:
