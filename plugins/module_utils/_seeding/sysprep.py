@@ -17,7 +17,10 @@ from .guestfs import appliance_environment, failure
 
 _PROGRAM = "virt-sysprep"
 _MISSING = "the hypervisor has no virt-sysprep, which takes the identity out of an image"
-_HINT = "Set virt_hypervisor_guestfs for its role, or install guestfs-tools; keep_identity: true does without it"
+_HINT = (
+    "Set virt_hypervisor_guestfs: true for its role, or install guestfs-tools. An image, but no clone, can be made "
+    "without it: keep_identity: true"
+)
 # Beside what virt-sysprep removes by itself: the host name, and what cloud-init remembers of the old machine.
 _OPTIONS = ("--hostname", "localhost", "--delete", "/var/lib/cloud/*", "--selinux-relabel")
 

@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..._base.errors import ConflictError, VirtError, as_virt_error, outcome, own_error, stopped
+from ..._base.errors import ConflictError, NotFoundError, VirtError, as_virt_error, outcome, own_error, stopped
 from ..._host.connection import VirConnect, map_in_threads
 from ..._host.locks import machine_lock
 from ..._model.spec.start_order import in_turn
@@ -134,10 +134,19 @@ class _MachineRun:
                     raise
                 self._force(_BY_FORCE[action])
 
+    def _look(self) -> PowerView:
+        try:
+            return view_machine(self._result.machine.handle)
+        except NotFoundError as exc:
+            raise ConflictError(
+                "it has left this hypervisor since this run looked: it was moved or removed",
+                hint="Run it again, which finds it where it is",
+            ) from exc
+
     def _begin(self, action: Action, *, first: bool) -> Change | None:
         """Ask libvirt, where that is still right; None when the machine is there already."""
         with self._others.held():
-            now = view_machine(self._result.machine.handle)
+            now = self._look()
             now.require_changeable(only_off=self._request.state == STOPPED)
             if first:
                 actions = plan_actions(now, self._request)

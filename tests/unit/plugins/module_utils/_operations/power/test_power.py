@@ -285,7 +285,20 @@ def test_what_changed_since_it_was_planned(node: Node) -> None:
     found = node.run("stopped", between=domain.shutdown)["web1"]
     assert (found["changed"], found["actions"], found["state"], found.get("msg")) == (False, [], "shutoff", None)
     found = node.run("running", between=domain.undefine)["web1"]
-    assert "web1" in found["msg"] and found["state"] == "nostate"
+    assert "it has left this hypervisor since" in found["msg"] and found["state"] == "nostate"
+
+
+def test_a_machine_that_has_left_since_is_said_to_have(node: Node) -> None:
+    """Such as one that another run has moved."""
+
+    def leave() -> None:
+        domain = node.conn.lookupByName("web1")
+        domain.destroy()
+        domain.undefine()
+
+    found = node.run("rebooted", "web1", between=leave)["web1"]
+    words = "it has left this hypervisor since this run looked: it was moved or removed"
+    assert found["msg"] == f"{words}. Run it again, which finds it where it is"
 
 
 @pytest.mark.parametrize("node", [[(f"web{number}", RUNNING, "", "") for number in range(1, 6)]], indirect=True)
