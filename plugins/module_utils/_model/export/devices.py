@@ -21,12 +21,13 @@ class DiskOrigin:
     """Where a disk's content comes from, as options: pool, format, and size, image, backing or source.
 
     obstacle: why that cannot be said, and then the disk is in no entry; size_note: what its size is where that can be
-    no option.
+    no option; backing_note: what it is an overlay on where that can be none.
     """
 
     options: Values = field(default_factory=dict)
     obstacle: str | None = None
     size_note: str | None = None
+    backing_note: str | None = None
 
 
 @dataclass
@@ -62,6 +63,8 @@ def export_disks(domain: etree._Element, notes: MachineNotes, origins: Mapping[s
             continue
         if origin.size_note is not None:
             found.not_exported.append(f"disks.{note.name}.size: {origin.size_note}")
+        if origin.backing_note is not None:
+            found.not_exported.append(f"disks.{note.name}.backing: {origin.backing_note}")
         found.entries.append({"name": note.name, **_disk(note, element, origin.options)})
     return found
 

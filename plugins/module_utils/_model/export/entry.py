@@ -109,6 +109,7 @@ def export_machine(domain: etree._Element, notes: MachineNotes | None, facts: Ma
         "disks": disks.entries,
         "nics": nics.entries,
     }
+    missing += _close_console(wanted, facts)
     if wanted.get("boot") == {"devices": ["hd"]} and not any(d.get("device") != "floppy" for d in disks.entries):
         # What libvirt does where nothing is in the boot order.
         del wanted["boot"]
@@ -222,6 +223,14 @@ def _remembered(notes: MachineNotes) -> Values:
         found["variables"] = copy.deepcopy(notes.variables)
     # Without a word about it, a new machine gets a seed; and of a seed that was written, no entry can say the same.
     return found if notes.seed is not None else {**found, **_NO_SEED}
+
+
+def _close_console(wanted: Values, facts: MachineFacts) -> t.Iterator[str]:
+    """A console without the password that protects the machine's is only reached from its hypervisor."""
+    graphics = wanted.get("graphics")
+    if facts.console_password and isinstance(graphics, Mapping) and "listen" in graphics:
+        wanted["graphics"] = {key: value for key, value in graphics.items() if key != "listen"} or True
+        yield f"graphics.listen: {graphics['listen']}, where everybody could use the console without its password"
 
 
 def _secrets(notes: MachineNotes, facts: MachineFacts) -> t.Iterator[str]:

@@ -175,6 +175,17 @@ def test_a_console_password() -> None:
     )
 
 
+def test_a_console_that_only_its_password_protects_is_not_exported_as_open_to_everybody() -> None:
+    listen = "<listen type='address' address='0.0.0.0'/>"
+    graphics = f"<graphics type='vnc' port='-1' autoport='yes' listen='0.0.0.0'>{listen}</graphics>"
+    domain = etree.fromstring(DOMAIN.format(f"<devices>{graphics}</devices>"))
+    assert export(domain).entry["graphics"]["listen"] == "0.0.0.0"
+    closed = export(domain, console_password=True)
+    assert "listen" not in str(closed.entry)
+    words = "graphics.listen: 0.0.0.0, where everybody could use the console without its password"
+    assert words in closed.not_exported
+
+
 def test_what_libvirt_fills_in_is_left_out() -> None:
     values = {
         "vcpus": {"maximum": 2, "placement": "static"},

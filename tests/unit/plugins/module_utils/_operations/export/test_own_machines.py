@@ -143,6 +143,22 @@ class TestMinimal:
         assert by_name["system"] == {"image": IMAGE, "size": 128}
         assert by_name["over"] == {k: v for k, v in disks[2].items() if k != "name"}
 
+    def test_an_overlay_on_what_is_in_no_active_pool(self, host: PurgeHost, tmp_path: Path) -> None:
+        """Without a word about it, it would be an empty disk elsewhere."""
+        folder = tmp_path / "more"
+        folder.mkdir()
+        text = f"<pool type='dir'><name>more</name><target><path>{folder}</path></target></pool>"
+        more = host.conn.storagePoolCreateXML(text, 0)
+        below = host.image(folder / "below.qcow2")
+        MAKE(more, f"<volume><name>{below.name}</name><capacity>67108864</capacity></volume>")
+        backing = {"volume": below.name, "pool": "more", "format": "qcow2"}
+        host.make(**CORE, **OFF, disks=[{"name": "over", "backing": backing, "size": 128}])
+        assert exported(host.conn)[1] == ()
+        more.destroy()
+        entry, missing = exported(host.conn)
+        assert entry["disks"] == [{"name": "over", "size": 128}]
+        assert missing == (f"disks.over.backing: {below}, which is in no active storage pool",)
+
     def test_a_copy_of_an_image(self, host: PurgeHost) -> None:
         host.make(**CORE, **OFF, disks=[{"name": "system", "size": 64}])
         host.write(replace(host.notes(), image=ImageNote("debian", IMAGE, "default")))
