@@ -19,6 +19,9 @@ from ..._base.xml import attribute, etree
 from ..metadata.machine import ADDRESS_VARIABLES, MachineNotes, find_notes, notes_to_element
 from ..xml.disk_source import DiskSource
 
+# Parameters of nwfilter by which a nic is held to its addresses.
+_FILTER_ADDRESSES = frozenset({"IP", "IPV6", "MAC"})
+
 
 @dataclass(frozen=True)
 class NewDisk:
@@ -63,6 +66,7 @@ def restored_domain(
             mac.set("address", new)
         for port in root.iterfind("devices/interface/virtualport"):
             _renew_port(port)
+        result.lost += [*_drop_filter_addresses(root, old_name), *_free_ports(root, old_name)]
     if "id" in root.attrib:
         del root.attrib["id"]
     _move_disks(root, disks, result)
@@ -123,6 +127,33 @@ def _renew_port(port: etree._Element) -> None:
         for name in ("interfaceid", "instanceid"):
             if port.get("type") != "midonet" and name in parameters.attrib:
                 del parameters.attrib[name]
+
+
+def _drop_filter_addresses(root: etree._Element, old_name: str) -> t.Iterator[str]:
+    """With them the filter would let the machine send as the other one, and not as itself."""
+    for reference in root.iterfind("devices/interface/filterref"):
+        for parameter in reference.findall("parameter"):
+            if (parameter.get("name") or "").upper() in _FILTER_ADDRESSES:
+                reference.remove(parameter)
+                yield (
+                    f"filter {reference.get('filter')} of a nic has no {parameter.get('name')} any more, as "
+                    f"{parameter.get('value')} is {old_name}'s"
+                )
+
+
+def _free_ports(root: etree._Element, old_name: str) -> t.Iterator[str]:
+    """Ports of the hypervisor that only one of the two can listen on."""
+    for graphics in root.iterfind("devices/graphics"):
+        if graphics.get("autoport") != "yes" and graphics.get("port") not in (None, "-1"):
+            yield f"its console has no fixed port any more, as {graphics.get('port')} is {old_name}'s"
+            for name in ("port", "tlsPort", "websocket"):
+                graphics.attrib.pop(name, "")
+            graphics.set("autoport", "yes")
+    for source in root.iterfind("devices/*/source[@mode='bind'][@service]"):
+        yield (
+            f"its serial port listens on port {source.get('service')} as that of {old_name} does, so only one of them "
+            "can run on a hypervisor"
+        )
 
 
 def _move_disks(root: etree._Element, disks: Mapping[str, NewDisk], result: RestoredDomain) -> None:

@@ -56,6 +56,32 @@ def test_the_same_name_keeps_the_identity() -> None:
     assert not result.macs
 
 
+SHARED = f"""<interface type='bridge'><mac address='52:54:00:00:00:02'/><source bridge='br0'/>
+<filterref filter='clean-traffic'><parameter name='IP' value='192.0.2.10'/><parameter name='MAC' value='{MAC}'/>
+<parameter name='CTRL_IP_LEARNING' value='dhcp'/></filterref></interface>
+<graphics type='vnc' port='5901' autoport='no' listen='127.0.0.1'/>
+<graphics type='spice' port='5902' autoport='yes'/>
+<serial type='tcp'><source mode='bind' host='127.0.0.1' service='4555'/></serial></devices>"""
+
+
+def test_beside_the_other_it_does_not_have_its_addresses_and_ports() -> None:
+    domain = parse_xml(XML.replace("</devices>", SHARED))
+    kept = restored_domain(domain, "web1", None, DISKS)
+    assert kept.root.find("devices/graphics").get("port") == "5901"
+    assert len(kept.root.findall("devices/interface/filterref/parameter")) == 3
+    result = restored_domain(domain, "web2", NEW, DISKS)
+    found = [one.get("name") for one in result.root.findall("devices/interface/filterref/parameter")]
+    assert found == ["CTRL_IP_LEARNING"]
+    consoles = [(one.get("port"), one.get("autoport")) for one in result.root.findall("devices/graphics")]
+    assert consoles == [(None, "yes"), ("5902", "yes")]
+    assert result.lost[:4] == [
+        "filter clean-traffic of a nic has no IP any more, as 192.0.2.10 is web1's",
+        f"filter clean-traffic of a nic has no MAC any more, as {MAC} is web1's",
+        "its console has no fixed port any more, as 5901 is web1's",
+        "its serial port listens on port 4555 as that of web1 does, so only one of them can run on a hypervisor",
+    ]
+
+
 def test_another_name_gets_an_identity_of_its_own() -> None:
     result = restored_domain(parse_xml(XML), "web2", NEW, DISKS)
     root = result.root
