@@ -196,7 +196,7 @@ def of_two_disks(conn: t.Any, tmp_path: Path) -> tuple[Path, Path]:
     disks = "".join(
         f"<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{file}'/>"
         f"<target dev='{target}' bus='virtio'/></disk>"
-        for file, target in zip(files, ("vda", "vdb"), strict=True)
+        for file, target in ((files[0], "vda"), (files[1], "vdb"))
     )
     conn.defineXML(re.sub(r"<disk .*</disk>", disks, text, flags=re.DOTALL))
     call(vm=["web1"], name=["a"])
