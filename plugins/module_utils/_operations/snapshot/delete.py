@@ -13,36 +13,34 @@ from __future__ import annotations
 
 import contextlib
 import os
-import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.qemu_img import run_qemu_img
-from ..._base.xml import etree, parse_xml
-from ..._host.connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
+from ..._base.xml import attribute, etree, parse_xml
+from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
 from ..._host.info.job_progress import look_at_merges
 from ..._host.machines.redefine import redefine
 from ..._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
 from ..._host.storage.cluster import snapshots as in_cluster
 from ..._host.storage.disk_lock import is_open_in_qemu
 from ..._host.storage.full_disk import free_in
-from ..._host.storage.pools import Pools
 from ..._host.storage.transfer.rebase import header_of
-from ..._host.storage.usage import delete_unused
 from ..._model.attachments import disk_source, written_disks, written_places
 from ..._model.disk_format import QCOW2
 from ..._model.metadata.snapshots import SnapshotWork, read_work
 from ..._model.spec.fields.units import format_size
-from ..._model.xml.disk_source import FILE
 from ..plan import Step
 from .clustered import cluster_volumes, forget, name_in_cluster, note_begin, uuid_of
-from .files import require_unused_files, stamps
+from .files import delete_created, require_unused_files, stamps
 from .readonly import put_source_back
-from .view import SnapshotView
+from .view import SnapshotView, is_here
 
 _MERGE_SECONDS = 6 * 3600
+# While files are merged, a guest that writes has both written to.
+_MARGIN_SECONDS = 10.0
 
 
 def steps_to_delete(conn: VirConnect, machine: SnapshotView, going: Sequence[KnownSnapshot]) -> list[Step]:
@@ -145,7 +143,7 @@ def merged_unseen(conn: VirConnect, machine: SnapshotView) -> dict[str, _Merge]:
     on it. Of devices and of what is on the network nobody can tell it."""
     name = deletion_begun(machine)
     snapshot = None if name is None else machine.find(name)
-    if snapshot is None or not machine.active or not _is_here(conn):
+    if snapshot is None or not machine.active or not is_here(conn):
         return {}
     return {
         target: one
@@ -170,7 +168,7 @@ def _step_to_finish(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
     """The step that finishes what libvirt does not; None where it can. Raises ConflictError while the machine runs."""
     name, merges = snapshot.facts.name, _merges(machine, snapshot)
     done = [target for target, one in merges.items() if not one.to_do]
-    if not done or not _is_here(conn):
+    if not done or not is_here(conn):
         return None
     if machine.active:
         raise ConflictError(
@@ -192,11 +190,7 @@ def _finish(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot, me
     what = f"cannot delete snapshot {name} of machine {machine.name}"
     with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
         snapshot.handle.delete(libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY)
-    pools = {pool.path: pool.name for pool in Pools(conn).all() if pool.source_type == FILE}
-    for one in merges.values():
-        folder, volume = posixpath.split(one.file)
-        if folder in pools:
-            delete_unused(conn, [(Pools(conn).get(pools[folder]), volume)], owner=machine.name, fresh=True)
+    delete_created(conn, [one.file for one in merges.values()], machine.name)
     forget(machine.power.handle)
 
 
@@ -205,14 +199,28 @@ def _merge(one: _Merge) -> None:
     place = os.path.join(os.path.dirname(one.file), backing or "")
     if backing is None or os.path.realpath(place) != os.path.realpath(one.below):
         raise ConflictError(f"{one.file} is backed by {backing}, and not by {one.below}, so it is not merged")
+    _require_not_newer(one)
     # Not emptied: whoever is killed here merges the same once more.
     answer = run_qemu_img("commit", QCOW2, "-d", one.file, timeout_seconds=_MERGE_SECONDS)
     answer.require(f"cannot merge {one.file} into {one.below}")
 
 
-def _is_here(conn: VirConnect) -> bool:
-    with translate_errors("cannot ask libvirt for its URI"):
-        return is_local(conn.getURI())
+def _require_not_newer(one: _Merge) -> None:
+    """Raise ConflictError where the machine may have been on the file below, unseen, and stopped since: merged over it,
+    what it has written there would be lost."""
+    upper, lower = (os.stat(path).st_mtime for path in (one.file, one.below))
+    if lower <= upper + _MARGIN_SECONDS:
+        return
+    below_format = attribute(one.then, "driver", "type") or QCOW2
+    answer = run_qemu_img("compare", QCOW2, "-F", below_format, one.file, one.below, timeout_seconds=_MERGE_SECONDS)
+    if answer.status == 0:
+        return
+    raise ConflictError(
+        f"{one.below} was written to after {one.file}, and they differ, so it cannot be told which of the two has the "
+        "latest data",
+        hint=f"Nothing was merged. Look at both. If it is the second: touch {one.file}, and run it again. If it is the "
+        f"first: move {one.file} out of the pool, and run it again",
+    )
 
 
 def _files_below(snapshot: KnownSnapshot) -> list[str]:

@@ -22,7 +22,7 @@ from ..._host.connection import VirConnect, is_local, translate_errors
 from ..._host.machines.domains import write_notes
 from ..._host.machines.snapshots import EXTERNAL
 from ..._host.storage.pools import Pool, Pools
-from ..._host.storage.usage import Usage
+from ..._host.storage.usage import Usage, delete_unused
 from ..._model.attachments import disk_source, written_disks
 from ..._model.disk_format import QCOW2, RAW
 from ..._model.metadata.machine import MachineNotes, VolumeNote
@@ -183,3 +183,13 @@ def stamps(paths: Iterable[str]) -> list[tuple[int, ...]] | None:
     if not found or not all(stat.S_ISREG(one.st_mode) for one in found):
         return None
     return [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
+
+
+def delete_created(conn: VirConnect, paths: Iterable[str], owner: str) -> None:
+    """Delete files that libvirt has created for a snapshot, as far as a pool of files has them. Raises VirtError; one
+    that anything uses stays."""
+    pools = {pool.path: pool.name for pool in Pools(conn).all() if pool.source_type == FILE}
+    for path in paths:
+        folder, volume = posixpath.split(path)
+        if folder in pools:
+            delete_unused(conn, [(Pools(conn).get(pools[folder]), volume)], owner=owner, fresh=True)

@@ -12,15 +12,13 @@ the next one that is at its snapshots does it.
 from __future__ import annotations
 
 import copy
-import posixpath
 
 from ..._base.xml import etree, parse_xml
 from ..._host.connection import VirConnect, libvirt, translate_errors
 from ..._host.machines.redefine import redefine
 from ..._host.machines.snapshots import EXTERNAL, KnownSnapshot
-from ..._host.storage.pools import Pools
-from ..._host.storage.usage import delete_unused
 from ..._model.attachments import disk_source, read_only_disks
+from .files import delete_created
 from .view import SnapshotView
 
 
@@ -66,12 +64,7 @@ def put_back(conn: VirConnect, machine: SnapshotView) -> None:
     redefine(conn, etree.tostring(root, encoding="unicode"), uuid, name)
     for snapshot in {one.facts.name: one for one, _disk, _file in hidden.values()}.values():
         _leave_out(machine, snapshot, [target for target, found in hidden.items() if found[0] is snapshot])
-    pools = {pool.path: pool for pool in Pools(conn).all() if pool.source_type == "file"}
-    for _snapshot, _disk, file in hidden.values():
-        folder, volume = posixpath.split(file)
-        if folder in pools:
-            pool = Pools(conn).get(pools[folder].name)
-            delete_unused(conn, [(pool, volume)], owner=name, fresh=True)
+    delete_created(conn, [file for _snapshot, _disk, file in hidden.values()], name)
 
 
 def put_source_back(disk: etree._Element, then: etree._Element) -> None:

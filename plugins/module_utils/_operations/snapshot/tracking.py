@@ -15,13 +15,13 @@ from __future__ import annotations
 from ..._base.errors import ConflictError, UnsupportedError, VirtError
 from ..._base.xml import attribute
 from ..._host.backup.checkpoints import remove_all_own
-from ..._host.connection import VirConnect, is_local, translate_errors
+from ..._host.connection import VirConnect
 from ..._host.images.bitmaps import bitmaps_in
 from ..._model.attachments import disk_source, written_disks
 from ..._model.backup.manifest import is_own_checkpoint
 from ..._model.disk_format import QCOW2
 from ..plan import Step
-from .view import SnapshotView
+from .view import SnapshotView, is_here
 
 # The oldest one that was seen to do it. For one in between that does it too, a backup is a full one without need.
 _ALLOWS_CHECKPOINTS_OFF = 11_003_000
@@ -58,7 +58,7 @@ def _steps(conn: VirConnect, machine: SnapshotView, names: list[str]) -> list[St
     _require_own_checkpoints(machine)
     if not names:
         return []
-    if not machine.active and not _is_here(conn):
+    if not machine.active and not is_here(conn):
         raise UnsupportedError(
             "it is off and has checkpoints of backups, which can only be deleted on its hypervisor",
             hint="Run this on the hypervisor",
@@ -101,7 +101,7 @@ def _bitmaps(conn: VirConnect, machine: SnapshotView) -> dict[str, list[str]]:
     """The names of the bitmaps in the files of a machine's disks, as far as these can be read; none where there are
     none. While it runs, QEMU may have others in its memory, each with a checkpoint."""
     found = {}
-    for path in _files(machine).values() if _is_here(conn) else ():
+    for path in _files(machine).values() if is_here(conn) else ():
         try:
             names = [bitmap.name for bitmap in bitmaps_in(path, in_use=machine.active)]
         except VirtError:
@@ -120,8 +120,3 @@ def _files(machine: SnapshotView) -> dict[str, str]:
         if path is not None and disk.get("type") in ("file", "block") and attribute(disk, "driver", "type") == QCOW2:
             found[target] = path
     return found
-
-
-def _is_here(conn: VirConnect) -> bool:
-    with translate_errors("cannot ask libvirt for its URI"):
-        return is_local(conn.getURI())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..._base.errors import ConflictError
 from ..._base.xml import etree, read_description
 from ..._host.backup.checkpoints import checkpoint_names
-from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.connection import VirConnect, is_local, libvirt, translate_errors
 from ..._host.info.details import read_jobs
 from ..._host.machines.snapshots import KnownSnapshot, list_snapshots
 from ..._model.attachments import agent_is_connected
@@ -132,3 +132,9 @@ def _require_whole(machine: SnapshotView) -> None:
             "its state is saved, and its disks are of no use without it",
             hint="Start it, and shut it down if it is to be off: virt_power with state: running",
         )
+
+
+def is_here(conn: VirConnect) -> bool:
+    """Whether the hypervisor is the machine that this runs on, so that its files can be looked at."""
+    with translate_errors("cannot ask libvirt for its URI"):
+        return is_local(conn.getURI())

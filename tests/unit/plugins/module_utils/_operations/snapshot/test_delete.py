@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.attachments impo
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import view as power_view
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import view as snapshot_view
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import note_begin
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
     ABSENT,
@@ -120,7 +121,7 @@ def _domain(files: dict[str, Path], state: int) -> str:
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test driver is nobody's host, but its files are here. It knows no such flag, and merges nothing."""
-    for module in (delete, power_view):
+    for module in (snapshot_view, power_view):
         monkeypatch.setattr(module, "is_local", lambda _uri: True)
     monkeypatch.setattr(libvirt, "VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY", 0)
 
@@ -204,6 +205,22 @@ def test_what_is_backed_by_another_file_is_not_merged(off: Machine) -> None:
     with pytest.raises(ConflictError, match=r"vdb.now.qcow2 is backed by .*other.qcow2, and not by .*vdb.qcow2"):
         off.plan().steps[0].apply()
     assert off.places["vdb"] == str(off.files["vdb"])
+
+
+def test_a_file_below_that_is_newer_is_not_merged_over(off: Machine) -> None:
+    """The machine may have been on it, unseen, and was stopped since."""
+    off.merge("vda")
+    off.merge("vdb", known=False)
+    _write(off.below["vdb"], 3)
+    os.utime(off.files["vdb"], (0, 0))
+    with pytest.raises(ConflictError, match=r"vdb.qcow2 was written to after .*vdb.now.qcow2, and they differ"):
+        off.plan().steps[0].apply()
+    _run("qemu-io", "-r", "-f", "qcow2", "-c", "read -P 3 0 1M", str(off.below["vdb"]))
+    # Out of the pool, where it would count as what uses the file below.
+    off.files["vdb"].rename(off.files["vdb"].parent.with_name(f"{off.files['vdb'].parent.name}-away.qcow2"))
+    off.plan().steps[0].apply()
+    _run("qemu-io", "-r", "-f", "qcow2", "-c", "read -P 3 0 1M", str(off.below["vdb"]))
+    assert off.places["vdb"] == str(off.below["vdb"])
 
 
 def test_a_machine_that_runs_is_to_be_shut_down_for_it(running: Machine, qemu_opens: t.Callable[[Path], None]) -> None:

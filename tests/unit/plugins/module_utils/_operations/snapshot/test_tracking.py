@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.images.bitmaps import bitmaps_in
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import tracking
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import view as snapshot_view
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import PRESENT, SnapshotRequest, plan
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, view
@@ -69,7 +70,7 @@ def machine(tmp_path: Path, node_uri: str, monkeypatch: pytest.MonkeyPatch) -> I
     node = Path(node_uri[len("test://") :]).read_text(encoding="utf-8")
     (tmp_path / "node.xml").write_text(node.replace("/var/lib/libvirt/images/web1-system.qcow2", str(disk)))
     # The test driver is nobody's machine.
-    monkeypatch.setattr(tracking, "is_local", lambda _uri: True)
+    monkeypatch.setattr(snapshot_view, "is_local", lambda _uri: True)
     with open_connection(f"test://{tmp_path}/node.xml") as conn:
         yield Machine(conn, disk)
 
@@ -162,7 +163,7 @@ def test_a_machine_that_is_off_loses_them_where_libvirt_would_take_no_snapshot(
 def test_what_is_in_the_files_of_another_host_can_only_be_deleted_there(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracking, "is_local", lambda _uri: False)
+    monkeypatch.setattr(snapshot_view, "is_local", lambda _uri: False)
     machine.note(OURS)
     assert machine.steps()[0].description == DELETED + OURS
     machine.handle.destroy()
