@@ -17,6 +17,7 @@ from ...module_utils._base.errors import ConflictError, InputError, Mistakes, Un
 from ...module_utils._model.metadata.machine import ADDRESS_VARIABLES
 from ...module_utils._model.spec.disk import DISK_RULES
 from ...module_utils._model.spec.fields.units import parse_size_mib
+from ...module_utils._model.spec.nic import FILTER_ADDRESSES
 
 Values = dict[str, t.Any]
 # The most that an image's name may have.
@@ -33,9 +34,6 @@ _OF_ONE_PORT = ("interfaceid", "instanceid")
 # Here somebody has made the port, and libvirt refuses a nic that does not say which (virNetDevVPortProfileCheckComplete
 # in its src/util/virnetdevvportprofile.c).
 _MIDONET = "midonet"
-# Variables of libvirt's network filters that hold the machine's own address, whatever the filter:
-# https://libvirt.org/formatnwfilter.html#usage-of-variables-in-filters
-_FILTER_ADDRESSES = frozenset({"IP", "IPV6", "MAC"})
 # An image has an hour (virt_image's timeout), and that of a large disk what copying takes at this rate.
 _HOUR_SECONDS = 3600
 _SLOW_MIB_PER_SECOND = 20
@@ -80,7 +78,6 @@ def clone_entry(
     _clone_nics(name, clone, nics, mistakes)
     mistakes.conclude()
     _leave_out_what_is_one_machines(name, clone)
-    _close_console(name, clone, not_exported)
     _note_what_is_new(name, clone)
     # Its disks are copied as they are, from whatever image they were once created.
     clone.remarks += [f"not taken along: {line}" for line in not_exported if not line.startswith("image: ")]
@@ -245,7 +242,7 @@ def _clone_filter(name: str, nic: Values, addresses: t.Any, clone: CloneEntry) -
     if not isinstance(rule, dict) or not isinstance(parameters, Mapping):
         return
     values = {key: row.get("value") if isinstance(row, Mapping) else row for key, row in parameters.items()}
-    own = sorted(key for key in values if key in _FILTER_ADDRESSES or _plain([values[key]]) & _plain(addresses))
+    own = sorted(key for key in values if key in FILTER_ADDRESSES or _plain([values[key]]) & _plain(addresses))
     if not own:
         return
     rule["parameters"] = {key: row for key, row in parameters.items() if key not in own}
@@ -287,20 +284,6 @@ def _leave_out_what_is_one_machines(name: str, clone: CloneEntry) -> None:
     for key in ADDRESS_VARIABLES:
         if key in variables:
             clone.remarks.append(f"variables.{key}: left out, as {variables.pop(key)} is {name}'s")
-
-
-def _close_console(name: str, clone: CloneEntry, not_exported: Sequence[str]) -> None:
-    """A console without the password that protects the machine's is only reached from its hypervisor."""
-    graphics = clone.entry.get("graphics")
-    if not isinstance(graphics, dict) or not any(line.startswith("graphics.password:") for line in not_exported):
-        return
-    listen = graphics.pop("listen", None)
-    if listen is not None:
-        clone.remarks.append(
-            f"graphics.listen: left out, as the console is on {listen} for who knows {name}'s password"
-        )
-    if not graphics:
-        clone.entry["graphics"] = True
 
 
 def _without_log(row: t.Any) -> Values:

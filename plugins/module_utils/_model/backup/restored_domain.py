@@ -17,10 +17,8 @@ from dataclasses import dataclass, field, replace
 
 from ..._base.xml import attribute, etree
 from ..metadata.machine import ADDRESS_VARIABLES, MachineNotes, find_notes, notes_to_element
+from ..spec.nic import FILTER_ADDRESSES
 from ..xml.disk_source import DiskSource
-
-# Parameters of nwfilter by which a nic is held to its addresses.
-_FILTER_ADDRESSES = frozenset({"IP", "IPV6", "MAC"})
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def _drop_filter_addresses(root: etree._Element, old_name: str) -> t.Iterator[st
     """With them the filter would let the machine send as the other one, and not as itself."""
     for reference in root.iterfind("devices/interface/filterref"):
         for parameter in reference.findall("parameter"):
-            if (parameter.get("name") or "").upper() in _FILTER_ADDRESSES:
+            if (parameter.get("name") or "").upper() in FILTER_ADDRESSES:
                 reference.remove(parameter)
                 yield (
                     f"filter {reference.get('filter')} of a nic has no {parameter.get('name')} any more, as "

@@ -19,6 +19,9 @@ from .fields.table import AttributeField, Field, Values, rules_beside
 from .network import NETWORK_RULES, check_network
 
 NIC_MODELS = ("virtio", "e1000e", "e1000", "rtl8139")
+# Variables of libvirt's network filters that hold the machine's own address, whatever the filter:
+# https://libvirt.org/formatnwfilter.html#usage-of-variables-in-filters
+FILTER_ADDRESSES = frozenset({"IP", "IPV6", "MAC"})
 # What a nic can be plugged into, and the attribute of <source> that names it.
 SOURCE_ATTRIBUTES = {"bridge": "bridge", "network": "network", "direct": "dev"}
 
