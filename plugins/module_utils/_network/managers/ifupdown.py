@@ -14,6 +14,7 @@ import shutil
 from ..._base.errors import ConflictError, HostError, UnsupportedError
 from ..._base.files import read_text
 from ..commands import run
+from ..observe import Network
 from ..spec import STP_DELAY_SECONDS, vlan_word
 from ..switch.guarded import Command, GuardedFile
 from .interfaces import HEAD, Stanza, bridge_file, iface_stanzas, sources, stanzas
@@ -30,6 +31,8 @@ _UP: Command = ("systemd-run", "--scope", "--quiet", "--collect", "ifup")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # What hands name servers on to the host's resolver; without them ifupdown says nothing and does nothing.
 _RESOLVERS = ("resolvconf", "resolvectl")
+# Who makes routes that come back by themselves when a link is up again, in the words of ip(8).
+_RETURNING = ("kernel", "ra", "redirect")
 
 
 class IfupdownManager:
@@ -78,6 +81,8 @@ class IfupdownManager:
         said = " ".join(value for stanza in found for _word, value in stanza.options)
         check_is_known(wanted.source, said, "stanza of ifupdown")
         check_routes_are_known(wanted, said, "stanza of ifupdown")
+        if uplink and uplink.vlan is None:
+            _check_vlans_on(uplink.below, wanted.network)
         text = bridge_file(
             spec,
             uplink=uplink,
@@ -118,6 +123,31 @@ class IfupdownManager:
             return Parts()
         files = (GuardedFile(path, after, before=before),) if after != before else ()
         return Parts(files=files, apply=apply, restore=restore)
+
+
+def _check_vlans_on(ports: tuple[str, ...], network: Network) -> None:
+    """Raise ConflictError for VLANs on interfaces that become ports, if they would lose something for good.
+
+    ifdown takes the interface down, and its VLANs with it; when they are up again, the kernel has neither their routes
+    nor their static IPv6 addresses any more, and ifup does nothing for an interface that it knows as up.
+    """
+    for link in network.links.values():
+        if link.below not in ports:
+            continue
+        routes = [*network.default_routes, *network.routes]
+        lost = [f"the address {address}" for address in link.static if ":" in address]
+        lost += [
+            f"the route to {route.to}{f' via {route.gateway}' if route.gateway else ''}"
+            for route in routes
+            if route.device == link.name and route.protocol not in _RETURNING
+        ]
+        if lost:
+            raise ConflictError(
+                f"{link.name} is a VLAN on {link.below}, which ifupdown takes down to make the bridge; {link.name} "
+                f"would not get back {', '.join(lost)}",
+                hint=f"Use another uplink. Or, if nothing needs {link.name} meanwhile, this host's SSH included: "
+                f"ifdown {link.name}, run again, ifup {link.name}",
+            )
 
 
 def _file_name(bridge: str) -> str:

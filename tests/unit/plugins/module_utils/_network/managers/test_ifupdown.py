@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 from pathlib import Path
 
@@ -11,11 +12,17 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import ifupdown
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, delete_link
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import (
+    Parts,
+    WantedBridge,
+    delete_link,
+)
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import Network, Route
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
     SPECS,
     VLAN_SPECS,
     VLANS,
+    link,
     wanted,
 )
 
@@ -96,6 +103,36 @@ def test_an_address_that_nothing_would_bring_back_is_not_lost(host: Path) -> Non
             ConflictError, match=r"^192\.0\.2\.99/24, 2001:db8::9/64 on eth0 are in no stanza of ifupdown"
         ):
             MANAGER.make(wanted(static=("192.0.2.10/24", "192.0.2.99/24", "2001:db8::9/64"), **words))
+
+
+def test_a_vlan_on_the_uplink_keeps_its_routes_and_addresses(host: Path) -> None:
+    def with_vlan(*routes: Route, static: tuple[str, ...] = ()) -> WantedBridge:
+        asked = wanted()
+        vlan = link("eth0.10", kind="vlan", vlan=10, below="eth0", static=static)
+        links = {**asked.network.links, "eth0.10": vlan}
+        defaults = tuple(route for route in routes if route.to == "default")
+        others = tuple(route for route in routes if route.to != "default")
+        return dataclasses.replace(asked, network=Network(links, defaults, others))
+
+    by_hand = Route("eth0.10", "198.51.100.1", protocol="boot")
+    with pytest.raises(
+        ConflictError,
+        match=r"eth0\.10 is a VLAN on eth0, .* not get back the route to default via 198\.51\.100\.1\. Use another",
+    ):
+        MANAGER.make(with_vlan(by_hand))
+    with pytest.raises(ConflictError, match=r"the route to 203\.0\.113\.0/24"):
+        MANAGER.make(with_vlan(dataclasses.replace(by_hand, to="203.0.113.0/24")))
+    with pytest.raises(ConflictError, match=r"would not get back the address 2001:db8::5/64"):
+        MANAGER.make(with_vlan(static=("198.51.100.7/24", "2001:db8::5/64")))
+    # What the kernel makes itself, and a router says again, comes back; other interfaces stay as they are.
+    MANAGER.make(
+        with_vlan(
+            Route("eth0.10", "fe80::1", protocol="ra", version=6),
+            Route("eth0.10", "", to="198.51.100.0/24", protocol="kernel"),
+            Route("eth1", "203.0.113.1", protocol="boot"),
+            static=("198.51.100.7/24",),
+        )
+    )
 
 
 @pytest.mark.parametrize("words", [*SPECS.values(), *VLAN_SPECS.values()], ids=[*SPECS, *VLAN_SPECS])
