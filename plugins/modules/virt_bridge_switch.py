@@ -150,6 +150,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.change import 
     switch_name,
 )
 from ansible_collections.brine.virt.plugins.module_utils._network.confirmation import begun, refuse_other
+from ansible_collections.brine.virt.plugins.module_utils._network.firewall.naming import names_uplink
 from ansible_collections.brine.virt.plugins.module_utils._network.neighbours import check_free
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import observe_network
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, read_bridge, read_bridges
@@ -178,10 +179,22 @@ def prepare(module: AnsibleModule, spec: BridgeSpec) -> dict[str, t.Any]:
         return {"changed": False, "state": "present", "ports": network.ports(name), "addresses": addresses}
     check_proves(module.params["connection"])
     check_free(network, spec)
-    shown = _planned(expected_from(planned.subject), [_before_and_after(file) for file in planned.files])
+    expected = expected_from(planned.subject)
+    shown = _planned(expected, [_before_and_after(file) for file in planned.files])
+    if name not in network.links and expected.uplink in network.links:
+        _warn_of_rules(module, name, expected.uplink)
     if module.check_mode:
         return {**shown, "state": "absent"}
     return {**shown, **begun(planned.name, control.arm(planned, module.params["confirm_seconds"]))}
+
+
+def _warn_of_rules(module: AnsibleModule, name: str, uplink: str) -> None:
+    rules = names_uplink(uplink)
+    if rules:
+        module.warn(
+            f"The firewall names {uplink}, and what arrives over it will come from {name}: {', '.join(rules)}. Name "
+            f"{name} there too, or such a rule no longer applies."
+        )
 
 
 def _before_and_after(file: GuardedFile) -> tuple[str, str | None, str | None]:

@@ -49,6 +49,7 @@ class Host:
         self.told: list[str] = []
         self.token = "first"
         self.neighbours: dict[str, str] = {}
+        self.rules: dict[str, list[str]] = {}
 
     def holder_of(self, address: str, _device: str) -> str | None:
         return self.neighbours.get(address)
@@ -85,6 +86,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setattr(confirmation, "_COMPLETE_SECONDS", 0)
     # No probes from this machine.
     monkeypatch.setattr(neighbours, "holder_of", host.holder_of)
+    monkeypatch.setattr(virt_bridge_switch, "names_uplink", lambda link: host.rules.get(link, []))
     monkeypatch.setattr(control, "arm", host.arm)
     monkeypatch.setattr(control, "pending", host.pending)
     monkeypatch.setattr(control, "take_over", host.take_over)
@@ -123,6 +125,17 @@ def test_the_bridge_of_the_list_is_the_one_that_is_made(call: Call, host: Host) 
     bridges = [{"name": "br1", "uplink": False}, {"name": "br0", "addresses": ["192.0.2.77/24"]}]
     assert call(name="br0", bridges=bridges)["addresses"] == ["192.0.2.77/24"]
     assert call(name="br9", bridges=bridges, phase="nonsense")["failed"]
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_rules_that_name_the_uplink_are_named(call: Call, host: Host, check_mode: bool) -> None:
+    host.rules = {"eth0": ["the chain in of the table inet f"]}
+    (warning,) = call(name="br0", _ansible_check_mode=check_mode)["warnings"]
+    assert "eth0, and what arrives over it will come from br0: the chain in of the table inet f. Name br0" in str(warning)
+    # A bridge that is there needs no warning.
+    host.armed.clear()
+    host.network = Network({"br0": BRIDGE, "eth0": PORT}, (Route("br0", "192.0.2.1"),))
+    assert "warnings" not in call(name="br0", bridges=[{"name": "br0"}])
 
 
 @pytest.mark.parametrize("seconds", [-1, 0, 3601, 99999999999])
