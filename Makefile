@@ -26,10 +26,10 @@ docs: ## the guide as HTML, in .build/docs: tutorial, tasks, reference of all pl
 check: ## the quick part of the tests, for every change: format, lint, types, documentation, unit tests of one ansible-core and Python; says at its end what it leaves to `test`
 	@tests/gate/setup check && .build/venv/bin/python -m tests.gate check
 
-test: ## everything that CI runs: check, sanity and unit tests on the oldest and the newest ansible-core and on every Python, and alongside it the scenario in the lab and one of molecule; says at its end what it leaves to `test-full` (SCENARIO=no leaves both out, KEEP_LAB=1 leaves the lab up)
+test: ## everything that CI runs: check, unit tests on the oldest and the newest ansible-core, sanity on the newest and on every Python, and alongside it the scenario in the lab and one of molecule; says at its end what it leaves to `test-full` (SCENARIO=no leaves both out, KEEP_LAB=1 leaves the lab up)
 	@tests/gate/setup check test $(if $(filter no,$(SCENARIO)),,demo lab) && .build/venv/bin/python -m tests.gate test
 
-test-full: ## what `test` leaves out because it takes long: tests that start whole runs of Ansible, ansible-core 2.20, every way to seed a guest, storage and backups, hosts with kernels of their own, the other scenarios of molecule (hours; PART='storage molecule' runs only these parts, and a wrong name lists them)
+test-full: ## what `test` leaves out because it takes long: tests that start whole runs of Ansible, ansible-core 2.20, sanity on 2.19 and 2.20, every way to seed a guest, storage and backups, hosts with kernels of their own, the other scenarios of molecule (hours; PART='storage molecule' runs only these parts, and a wrong name lists them)
 	@tests/gate/setup check test browser builder importer $(if $(filter no,$(SCENARIO)),,demo lab rulebook) && .build/venv/bin/python -m tests.gate test-full $(PART)
 
 bench: ## how long many machines take in the lab compared with virt-install and the bare tools, a move compared with virsh, a first login compared with a bare boot, many machines made by the playbook compared with the bare tools, the inventory of many machines compared with community.libvirt (KEEP_LAB=1 leaves the lab up)

@@ -48,7 +48,7 @@ LEFT_TO_FULL = (
     "four in five of the examples of hypothesis",
     "unit tests with ansible-core 2.20, and with 2.21 those of what knows nothing of Ansible",
     "the modules' unit tests by ansible-test, and the `slow` ones with Python 3.9",
-    "pylint",
+    "ansible-test sanity with every ansible-core but the newest, and pylint",
     "the integration targets of ansible-test",
     "the page of the playbook picture in a browser",
     "the collection in an execution environment",
@@ -210,9 +210,9 @@ def importer_check(current: Core, build: Path) -> Check:
 
 
 def core_checks(core: Core, build: Path, *, whole: bool, newest: bool, old_python: bool) -> list[Check]:
-    """Return sanity and unit tests of one ansible-core, in a lane of its own: ansible-test works in one directory.
+    """Return unit tests of one ansible-core, in a lane of its own: ansible-test works in one directory.
 
-    `whole`: with the unit tests of what has nothing to do with ansible-core. `newest`: sanity also compiles and imports
+    `whole`: with those of what has nothing to do with ansible-core. `newest`: with sanity, which compiles and imports
     with every Python of the machine that a hypervisor may have. `old_python`: also the unit tests of what runs on
     hypervisors with the oldest of them.
     """
@@ -220,9 +220,8 @@ def core_checks(core: Core, build: Path, *, whole: bool, newest: bool, old_pytho
     units = [pytest_units(core, build, "unit tests", [*QUICK, *which, "tests/unit"])]
     if old_python:
         units.append(old_python_units(core, build, "unit tests of modules", QUICK))
-    words = [] if newest else ["--python", core.python]
     # It takes longer than all else of sanity.
-    return [*units, sanity_check("sanity", core, build, [*words, "--skip-test", "pylint"])]
+    return [*units, *([sanity_check("sanity", core, build, ["--skip-test", "pylint"])] if newest else [])]
 
 
 def ansible_test(name: str, core: Core, build: Path, words: Sequence[str]) -> Check:
@@ -250,9 +249,8 @@ def full_checks(cores: Sequence[Core], build: Path) -> list[Check]:
         words = ["units", "--venv", "--python", "3.9", "--num-workers", "2", "tests/unit/plugins/modules/"]
         count = functools.partial(unit_counts, oldest, "python3.9-*.xml")
         checks.append(replace(ansible_test("ansible-test units", oldest, build, words), count=count))
-    for core in cores:
-        if core in (oldest, newest):
-            checks.append(sanity_check("pylint", core, build, ["--python", core.python, "--test", "pylint"]))
+    checks += [sanity_check("sanity", core, build, ["--python", core.python]) for core in cores if core is not newest]
+    checks.append(sanity_check("pylint", newest, build, ["--python", newest.python, "--test", "pylint"]))
     for core in cores:
         # What needs no hypervisor; the rest is in the scenarios.
         words = ["integration", "--venv", "--python", core.python]
