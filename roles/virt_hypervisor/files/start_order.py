@@ -201,8 +201,9 @@ def start_machines(conn):
 def stop_machines(conn, seconds, parallel):
     """Shut the running machines down in the reverse order, where one has an order.
 
-    seconds: for all of them together, 0 for no limit; what still runs then is left to libvirt-guests. parallel: how
-    many at once.
+    seconds: for all of them together, 0 for no limit; what still runs then is left to libvirt-guests. Each group has an
+    equal share of what the ones before it have left: a guest that does not listen takes it from its own group alone.
+    parallel: how many at once.
     """
     import libvirt
 
@@ -218,7 +219,7 @@ def stop_machines(conn, seconds, parallel):
             if is_active(handle):
                 say(f"{handle.name()} could not be asked to shut down: {exc}", failed=True)
 
-    def stop(machine):
+    def stop(machine, until):
         handle, asked_at = machine.handle, float("-inf")
         try:
             if not is_active(handle):
@@ -226,7 +227,10 @@ def stop_machines(conn, seconds, parallel):
             if handle.state()[0] != libvirt.VIR_DOMAIN_RUNNING:
                 say(f"{machine.name} is in memory but does not run, so it cannot shut down", failed=True)
                 return
-            while is_active(handle) and time.monotonic() < end:
+            if time.monotonic() >= until:
+                say(f"{machine.name} was not asked to shut down: there was no time left for it", failed=True)
+                return
+            while is_active(handle) and time.monotonic() < until:
                 if time.monotonic() - asked_at > ASK_AGAIN_SECONDS:
                     asked_at = time.monotonic()
                     ask(handle)
@@ -238,9 +242,12 @@ def stop_machines(conn, seconds, parallel):
         except libvirt.libvirtError as exc:
             say(f"{machine.name}: {exc}", failed=True)
 
-    for group in reversed(in_order(machines)):
+    groups = list(reversed(in_order(machines)))
+    for number, group in enumerate(groups):
+        now = time.monotonic()
+        until = now + (end - now) / (len(groups) - number)
         with ThreadPoolExecutor(max(1, parallel)) as executor:
-            list(executor.map(stop, group))
+            list(executor.map(stop, group, [until] * len(group)))
 
 
 def host_stops():
