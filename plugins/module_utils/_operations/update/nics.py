@@ -131,10 +131,15 @@ def _state_of(element: etree._Element) -> Values:
 def _write(element: etree._Element, nic: Nic, keys: t.Iterable[str]) -> None:
     """Set these keys of a nic in its element."""
     if {"type", "source"} & set(keys):
+        # As a new one is, unless it has a mode already. libvirt's own default keeps guests of one host apart.
+        before = element.find("source") if element.get("type") == "direct" else None
+        mode = "bridge" if before is None else before.get("mode", "vepa")
         for old in element.findall("source"):
             element.remove(old)
         element.set("type", nic.type)
-        etree.SubElement(element, "source", {SOURCE_ATTRIBUTES[nic.type]: nic.source})
+        source = etree.SubElement(element, "source", {SOURCE_ATTRIBUTES[nic.type]: nic.source})
+        if nic.type == "direct":
+            source.set("mode", mode)
         # These belong to the source.
         keys = {*keys, *({"mode", "portgroup"} & set(nic.options))}
     if "model" in keys:
