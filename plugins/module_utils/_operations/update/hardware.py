@@ -60,11 +60,12 @@ def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
 def _is_as_requested(field: Field, have: t.Any, want: t.Any) -> bool:
     """Whether the machine has what is requested.
 
-    The console of the first serial device is there with that device, whoever asks for no consoles
+    The console of the first serial device is there with that device, whoever asks for no consoles, or for others
     (virDomainDefAddConsoleCompat in src/conf/domain_conf.c of libvirt).
     """
-    if field.key == "consoles" and not want and have:
-        return len(have) == 1 and have[0].get("target_type") == _OF_SERIAL
+    if field.key == "consoles" and have and all(one.get("target_type", _OF_SERIAL) != _OF_SERIAL for one in want):
+        others = tuple(one for one in have if one.get("target_type", _OF_SERIAL) != _OF_SERIAL)
+        return len(have) - len(others) <= 1 and covers(others, tuple(want))
     return covers(have, want)
 
 

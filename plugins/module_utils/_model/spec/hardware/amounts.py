@@ -81,6 +81,14 @@ class _Vcpus(GroupField):
             return {"maximum": count, "current": count}
         return _with_both(super().check(value, where, have), where)
 
+    def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
+        before = self.read(parent) or {}
+        super().write(parent, value)
+        states = parent.find("vcpus")
+        if states is not None and any(before.get(key) != value.get(key) for key in ("maximum", "current")):
+            # Which of them are on, as virsh setvcpu writes it: libvirt believes this list rather than the numbers.
+            parent.remove(states)
+
     def read(self, parent: etree._Element) -> Values | None:
         return _both_of(super().read(parent) or {}) or None
 

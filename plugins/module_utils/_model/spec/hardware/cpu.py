@@ -54,6 +54,12 @@ class _Cpu(GroupField):
                     where=inside(where, "model"),
                     hint="Give only one of the two",
                 )
+        elif "fallback" in values and (values.get("mode", "custom") != "custom" or not (have or {}).get("model")):
+            raise InputError(
+                "without a model there is nothing to fall back from",
+                where=inside(where, "fallback"),
+                hint="Give a model, or leave fallback out",
+            )
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
@@ -94,6 +100,9 @@ class _NumaMemory(GroupField):
             raise InputError("nodeset is missing", where=where, hint="Name the nodes, or set placement: auto")
         if values.get("placement") == "auto" and "nodeset" in values:
             raise InputError("placement auto takes no nodeset", where=inside(where, "nodeset"))
+        if values.get("placement") == "static":
+            # Nodes that are named are static ones, and libvirt leaves the word out.
+            del values["placement"]
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:

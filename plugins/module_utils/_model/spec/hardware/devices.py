@@ -43,7 +43,11 @@ class _Port:
 
 @dataclass(frozen=True)
 class _TlsPort(AttributeField):
-    """A port that -1 or 0 in the XML leaves to libvirt."""
+    """A port that -1 or 0 in the XML leaves to libvirt, which leaves out one of ours where it is to choose them."""
+
+    def write(self, parent: etree._Element, value: t.Any) -> None:
+        super().write(parent, value)
+        parent.set("autoport", "no")
 
     def read(self, parent: etree._Element) -> t.Any:
         return read_port(parent, self.path.lstrip("@"))

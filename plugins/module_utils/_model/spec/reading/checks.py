@@ -40,6 +40,8 @@ def check_hardware(hardware: Values, vcpus: int, options: GivenOptions, have: Ma
     topology = hardware.get("cpu", {}).get("topology")
     if topology and new("cpu", "vcpus"):
         _check_topology(topology, vcpus, options)
+    if new("memory", "cpu"):
+        _check_cells(hardware, options, have)
     boot = hardware.get("boot", {})
     for key in ("initrd", "cmdline"):
         if key in boot and "kernel" not in boot and new("boot"):
@@ -61,6 +63,25 @@ def _check_topology(topology: Mapping[str, t.Any], vcpus: int, options: GivenOpt
             f"the topology makes {count} vCPUs, the machine has up to {vcpus}",
             where=f"{options.at('cpu')}.topology",
             hint="The product of sockets, dies, cores and threads is the maximum of vcpus",
+        )
+
+
+def _check_cells(hardware: Values, options: GivenOptions, have: Mapping[str, t.Any]) -> None:
+    """libvirt gives a machine the memory of its NUMA cells, and that of its DIMMs, whatever else it is told
+    (virDomainDefPostParseMemory in src/conf/domain_postparse.c)."""
+    before = (have.get("cpu") or {}).get("numa", ())
+    cells = hardware.get("cpu", {}).get("numa") or before
+    maximum = hardware.get("memory", {}).get("maximum")
+    if not cells or maximum is None:
+        return
+    total = sum(cell["memory"] for cell in cells)
+    if before:
+        total += max(0, have["memory"]["maximum"] - sum(cell["memory"] for cell in before))
+    if total != maximum:
+        raise InputError(
+            f"{maximum} MiB is not what the NUMA cells have together, {total} MiB, which is what the machine would get",
+            where=options.at("memory"),
+            hint="Change one of the two: memory, or the memory of the cells in cpu.numa",
         )
 
 

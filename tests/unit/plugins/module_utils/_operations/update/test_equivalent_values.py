@@ -10,9 +10,21 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, read_values
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.amounts import VCPUS
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import BASE, Host, one
 
 pytestmark = pytest.mark.medium
+
+
+def read_known(host: Host, options: dict[str, t.Any]) -> Machine:
+    """The spec of machine a, read beside what it has already."""
+    values = read_values(parse_xml(host.conn.lookupByName("a").XMLDesc(2)))
+    return read_machine({**BASE, "name": "a", **options}, existing=lambda _name: Existing(values))
+
 
 NIC = {"name": "eth0", "network": "n1"}
 
@@ -28,12 +40,79 @@ NIC = {"name": "eth0", "network": "n1"}
         {"description": "one\r\ntwo\rthree"},
         {"consoles": []},
         {"consoles": [], "serials": []},
+        {"consoles": [{"type": "pty", "target_type": "virtio"}]},
+        {"numatune": {"memory": {"mode": "strict", "nodeset": "0", "placement": "static"}}},
+        {"graphics": {"type": "spice", "tls_port": 5999}},
+        {
+            "memory": "64MiB",
+            "cpu": {"numa": [{"memory": "32MiB", "cpus": "0"}, {"memory": "32MiB", "cpus": "1"}]},
+            "vcpus": 2,
+        },
     ],
 )
 def test_a_second_run_has_nothing_to_do(host: Host, more: dict[str, t.Any]) -> None:
     host.conn.networkCreateXML("<network><name>n1</name><bridge name='vb1'/></network>")
     host.make({"name": "a", **more})
     assert not host.plan({"name": "a", **more})[0].steps
+
+
+def consoles(host: Host) -> list[str]:
+    xml = parse_xml(host.conn.lookupByName("a").XMLDesc(2))
+    return [target.get("type", "") for target in xml.iterfind("devices/console/target")]
+
+
+def test_a_console_on_another_device_is_still_compared(host: Host) -> None:
+    host.make({"name": "a", "consoles": [{"type": "pty", "target_type": "virtio"}]})
+    two = [{"type": "pty", "target_type": "virtio"}] * 2
+    host.make({"name": "a", "consoles": two})
+    assert consoles(host) == ["serial", "virtio", "virtio"]
+    assert not host.plan({"name": "a", "consoles": two})[0].steps
+    host.make({"name": "a", "consoles": []})
+    assert consoles(host) == ["serial"]
+
+
+def test_numbers_outweigh_what_virsh_has_written_of_single_vcpus(host: Host) -> None:
+    """As after ``virsh setvcpus --config --hotpluggable``: libvirt believes <vcpus> rather than the numbers."""
+    host.make({"name": "a", "vcpus": {"maximum": 4, "current": 1}})
+    single = "".join(f"<vcpu id='{n}' enabled='{'no' if n else 'yes'}' hotpluggable='yes'/>" for n in range(4))
+    xml = host.conn.lookupByName("a").XMLDesc(2)
+    first = xml.index("<vcpu ")
+    host.conn.defineXML(f"{xml[:first]}<vcpus>{single.replace('yes', 'no', 0)}</vcpus>{xml[first:]}")
+    assert "<vcpus>" in host.conn.lookupByName("a").XMLDesc(2)
+    # What is not about their number leaves them.
+    host.make({"name": "a", "vcpus": {"maximum": 4, "current": 1, "cpuset": "0"}})
+    assert "<vcpus>" in host.conn.lookupByName("a").XMLDesc(2)
+    for maximum, current in ((4, 3), (2, 2)):
+        host.make({"name": "a", "vcpus": {"maximum": maximum, "current": current}})
+        state = VCPUS.read(parse_xml(host.conn.lookupByName("a").XMLDesc(2)))
+        assert state is not None
+        assert (state["maximum"], state["current"]) == (maximum, current)
+        assert not host.plan({"name": "a", "vcpus": {"maximum": maximum, "current": current}})[0].steps
+
+
+def test_a_fallback_belongs_to_a_model(host: Host) -> None:
+    for cpu in ({"mode": "host-model", "fallback": "forbid"}, {"fallback": "forbid"}):
+        with pytest.raises(
+            InputError, match=r"machines\[0\].cpu.fallback: without a model there is nothing to fall back"
+        ):
+            host.plan({"name": "a", "cpu": cpu})
+    host.make({"name": "a", "cpu": {"model": "qemu64"}})
+    assert read_known(host, {"cpu": {"fallback": "forbid"}}).hardware["cpu"] == {"fallback": "forbid"}
+
+
+def test_memory_is_that_of_the_numa_cells(host: Host) -> None:
+    cells = [{"memory": "32MiB", "cpus": "0"}, {"memory": "32MiB", "cpus": "1"}]
+    spec = {"name": "a", "vcpus": 2, "cpu": {"numa": cells}}
+    wrong = r"machines\[0\].memory: 128 MiB is not what the NUMA cells have together, 64 MiB"
+    with pytest.raises(InputError, match=wrong):
+        host.plan({**spec, "memory": "128MiB"})
+    host.make({**spec, "memory": "64MiB"})
+    with pytest.raises(InputError, match=wrong.replace("machines\\[0\\].", "")):
+        read_known(host, {"memory": "128MiB"})
+    assert read_known(host, {"memory": "64MiB"})
+    more = [{**cells[0], "memory": "96MiB"}, cells[1]]
+    host.make({**spec, "memory": "128MiB", "cpu": {"numa": more}})
+    assert "<memory unit='KiB'>131072</memory>" in host.conn.lookupByName("a").XMLDesc(2)
 
 
 def test_back_to_the_default_cache(host: Host) -> None:
