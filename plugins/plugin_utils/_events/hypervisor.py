@@ -20,7 +20,7 @@ from ...module_utils._model.metadata.machine import read_notes
 from ...module_utils._model.metadata.migration import is_flush_name
 from .buffer import EventBuffer
 from .machines import PAUSED, SHUTOFF, Event, KnownMachines, SeenMachine
-from .registration import machine_number, registered
+from .registration import METADATA, machine_number, registered
 from .request import EventRequest
 from .threshold import set_thresholds
 from .words import PAUSED_REASON, SHUTOFF_REASON, word
@@ -106,7 +106,7 @@ class HypervisorEvents:
         # Before the first look, as what happens between the two is rather told twice than not at all.
         with registered(
             conn,
-            {*self._request.types, "lifecycle"},
+            {*self._request.types, "lifecycle", METADATA},
             lambda event, number: buffer.put(_Told(event, number, time.time())),
             buffer.end,
         ):
@@ -154,8 +154,10 @@ class HypervisorEvents:
     def _tell(self, conn: VirConnect, told: _Told, *, again: bool) -> None:
         """Hand on what libvirt told. again: it may have been found by _look already."""
         event = told.event
-        if event.get("change") == "defined":
+        if event["type"] == METADATA or event.get("change") == "defined":
             self._stale.add(event["uuid"])
+        if event["type"] == METADATA:
+            return
         labels = self._labels(conn, event["uuid"])
         move_failed = False
         if event["type"] == "lifecycle":

@@ -33,6 +33,8 @@ from .words import (
 # Gets an event, and libvirt's ID of the machine, None when that is off.
 Taker = Callable[[Event, "int | None"], None]
 
+METADATA = "metadata"
+
 
 @dataclass(frozen=True)
 class _Kind:
@@ -102,6 +104,8 @@ KINDS = (
         "VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE",
         lambda state, reason: {"change": word(AGENT_STATE, state), "reason": word(AGENT_REASON, reason)},
     ),
+    # For ourselves: its tags may be others now, or it may be ours.
+    _Kind(METADATA, "VIR_DOMAIN_EVENT_ID_METADATA_CHANGE", lambda _kind, _namespace: {}),
 )
 
 

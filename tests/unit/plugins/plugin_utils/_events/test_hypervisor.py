@@ -12,6 +12,8 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
 from ansible_collections.brine.virt.plugins.plugin_utils._events.hypervisor import HypervisorEvents, _Told
 from ansible_collections.brine.virt.plugins.plugin_utils._events.request import read_request
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._events.conftest import SHARED
@@ -117,6 +119,31 @@ def test_after_a_silence_what_was_missed_is_found(events: HypervisorEvents, rule
     changes = [event["change"] for event in rules.taken]
     assert changes == ["connected", "silent", "connected", "stopped"]
     assert rules.taken[2]["silent_seconds"] >= 0
+
+
+def test_tags_that_have_changed_since_its_last_event_are_told(
+    events: HypervisorEvents, rules: Rules, machine: t.Any
+) -> None:
+    """As of a machine that was adopted meanwhile: rules for machines of ours would go on to pass over it."""
+
+    def labels() -> tuple[t.Any, t.Any]:
+        rules.taken.clear()
+        machine.suspend()
+        machine.resume()
+        event = rules.wait_for("resumed")
+        return event["managed"], event["tags"]
+
+    assert labels() == (False, [])
+    write_notes(machine, MachineNotes(tags=("web",)))
+    try:
+        assert labels() == (True, ["web"])
+        write_notes(machine, MachineNotes(tags=("db",)))
+        assert labels() == (True, ["db"])
+    finally:
+        kinds = (libvirt.VIR_DOMAIN_METADATA_ELEMENT, None, "x", "urn:brine:virt:1")
+        for flag in (libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG):
+            machine.setMetadata(*kinds, flag)
+    assert all(event["type"] != "metadata" for event in rules.taken)
 
 
 def test_what_came_before_the_end_of_a_connection_is_told_with_its_labels(rules: Rules, machine: t.Any) -> None:
