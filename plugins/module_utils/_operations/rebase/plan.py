@@ -165,12 +165,13 @@ class _Planner:
             target = f"disk {attribute(element, 'target', 'dev')}"
             try:
                 self._plan_disk(element, named=named)
-            except _LeftOutError as exc:
-                if named:
-                    raise UnsupportedError(f"{target}: {exc.what}", where=exc.where, hint=exc.hint) from exc
-                remarks.append(f"{target} is left out: {exc.what}")
             except VirtError as exc:
-                raise type(exc)(f"{target}: {exc.what}", where=exc.where, hint=exc.hint) from exc
+                left_out = isinstance(exc, _LeftOutError)
+                if left_out and not named:
+                    remarks.append(f"{target} is left out: {exc.what}")
+                    continue
+                error = UnsupportedError if left_out else type(exc)
+                raise error(f"{target}: {exc.what}", where=exc.where, hint=exc.hint) from exc
         if self.image is not None and not self._met:
             raise ConflictError(
                 f"no disk of it is backed by an image called {self.image.name}",
