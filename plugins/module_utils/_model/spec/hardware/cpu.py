@@ -20,6 +20,8 @@ from ..fields.shapes import GroupField, ListField, NamedListField
 from ..fields.table import ON_OFF, AttributeField, SizeField, TextField, Values, covers
 
 CPU_MODES = ("host-model", "host-passthrough", "maximum", "custom")
+# Those that may have the attribute `migratable`.
+_MIGRATABLE_MODES = ("host-passthrough", "maximum")
 COUNT = validators.whole_number(1, 4096)
 INDEX = validators.whole_number(0, 65535)
 _PERIOD = validators.whole_number(1000, 1000000)
@@ -63,12 +65,17 @@ class _Cpu(GroupField):
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
-        cpu = parent.find("cpu")
-        if cpu is not None and value.get("mode") not in (None, "custom"):
+        cpu, mode = parent.find("cpu"), value.get("mode")
+        if cpu is not None and mode not in (None, "custom"):
             for child in [*cpu.findall("model"), *cpu.findall("vendor")]:
                 cpu.remove(child)
             for name in ("match", "check"):
                 cpu.attrib.pop(name, "")
+        if cpu is not None and mode not in (None, cpu.get("mode", "custom")):
+            # libvirt writes both by itself, and each is right for the old mode only.
+            cpu.attrib.pop("check", "")
+            if mode not in _MIGRATABLE_MODES:
+                cpu.attrib.pop("migratable", "")
         super().write(parent, value)
 
     def read(self, parent: etree._Element) -> Values | None:

@@ -16,7 +16,7 @@ from ...._base.errors import InputError, inside
 from ...._base.xml import etree
 from ..fields import validators
 from ..fields.shapes import DeviceField, ListField
-from ..fields.table import AttributeField, Field, FlagField, TextField, ValueEncoding, Values, number_or_text
+from ..fields.table import AttributeField, Field, FlagField, TextField, ValueEncoding, Values, drop, number_or_text
 from .host_devices import HostDevices
 
 LOOPBACK = "127.0.0.1"
@@ -60,7 +60,14 @@ def read_port(parent: etree._Element, name: str) -> t.Any:
 
 
 # https://libvirt.org/formatdomain.html#graphical-framebuffers
-_ONLY_OF_TYPE = {"vnc": ("websocket",), "spice": ("tlsPort", "defaultMode")}
+_ONLY_OF_TYPE = {"vnc": ("websocket", "sharePolicy", "powerControl"), "spice": ("tlsPort", "defaultMode")}
+# Devices whose other end is a client of SPICE.
+_OF_SPICE = (
+    "channel[@type='spicevmc']",
+    "redirdev[@type='spicevmc']",
+    "smartcard[@type='spicevmc']",
+    "audio[@type='spice']",
+)
 
 
 @dataclass(frozen=True)
@@ -91,16 +98,52 @@ class _Graphics(DeviceField):
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any] | bool) -> None:
+        before = parent.find(self.path)
+        was = "" if before is None else before.get("type", "")
+        if before is not None and isinstance(value, Mapping) and "listen" in value:
+            _write_listen(before, value["listen"])
         super().write(parent, value)
         element = parent.find(self.path)
-        if element is not None and isinstance(value, Mapping) and "listen" in value:
-            # The old place of the address, which libvirt goes on to write beside the new one and wants to be the same.
-            element.attrib.pop("listen", "")
+        if was == "spice" and (element is None or element.get("type") != was):
+            for path in _OF_SPICE:
+                for device in parent.findall(f"devices/{path}"):
+                    drop(device)
+        if element is None:
+            return
         # A console of another type keeps where it listens and its password, and nothing that is the old type's own.
+        if was not in ("", element.get("type")):
+            for child in list(element):
+                if child.tag != "listen":
+                    element.remove(child)
         for kind, names in _ONLY_OF_TYPE.items():
             for name in names:
-                if element is not None and element.get("type") != kind:
+                if element.get("type") != kind:
                     element.attrib.pop(name, "")
+
+
+def _write_listen(element: etree._Element, address: str) -> None:
+    """The console listens there and nowhere else, wherever it did before: on a network's address, a socket, or two."""
+    for old in element.findall("listen"):
+        drop(old)
+    etree.SubElement(element, "listen", type="address", address=address)
+    # The old places of an address and a socket, which libvirt goes on to write beside the new one.
+    for name in ("listen", "socket"):
+        element.attrib.pop(name, "")
+
+
+@dataclass(frozen=True)
+class _Video(DeviceField):
+    """A card of another model keeps how many screens it has, and nothing else of the old model."""
+
+    def write(self, parent: etree._Element, value: Mapping[str, t.Any] | bool) -> None:
+        model = parent.find(f"{self.path}/model")
+        wanted = value.get("model") if isinstance(value, Mapping) else None
+        if model is not None and wanted not in (None, model.get("type")):
+            for child in list(model):
+                model.remove(child)
+            for name in set(model.attrib) - {"type", "heads", "primary"}:
+                del model.attrib[name]
+        super().write(parent, value)
 
 
 @dataclass(frozen=True)
@@ -177,7 +220,7 @@ GRAPHICS = _Graphics(
     none="none",
     fixed=(("@autoport", "yes"), ("listen@type", "address"), ("listen@address", LOOPBACK)),
 )
-VIDEO = DeviceField(
+VIDEO = _Video(
     "video",
     "devices/video",
     (
