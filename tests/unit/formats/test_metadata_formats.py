@@ -172,6 +172,7 @@ AT_WORK = {
     "1-take": snapshots.SnapshotWork("before", frozen=True, paused=True),
     "1-revert": snapshots.SnapshotWork("before", reverting=True),
     "1-delete": snapshots.SnapshotWork("before", deleting=True),
+    "1-delete-off": snapshots.SnapshotWork("before", deleting=True, off=True),
 }
 
 

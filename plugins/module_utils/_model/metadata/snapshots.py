@@ -62,13 +62,15 @@ def read_set_aside(domain: etree._Element) -> tuple[SetAside, ...]:
 @dataclass(frozen=True)
 class SnapshotWork:
     """snapshot: its name. reverting: whether the machine is reverted to it; otherwise it is taken, and frozen and
-    paused say what was to be done to the machine for that; or it is deleting, and its files are being merged."""
+    paused say what was to be done to the machine for that; or it is deleting, and its files are being merged. off: the
+    machine was off when that began, so nothing but the merge has written to the files below."""
 
     snapshot: str
     reverting: bool = False
     frozen: bool = False
     paused: bool = False
     deleting: bool = False
+    off: bool = False
 
 
 def work_to_element(work: SnapshotWork) -> etree._Element:
@@ -88,7 +90,7 @@ def work_to_bare_xml(work: SnapshotWork) -> str:
 def _fill(root: etree._Element, work: SnapshotWork) -> None:
     root.set("snapshot", work.snapshot)
     root.set("work", _REVERT if work.reverting else _DELETE if work.deleting else _TAKE)
-    for name, value in (("frozen", work.frozen), ("paused", work.paused)):
+    for name, value in (("frozen", work.frozen), ("paused", work.paused), ("off", work.off)):
         if value:
             root.set(name, "yes")
 
@@ -104,6 +106,7 @@ def read_work(domain: etree._Element) -> SnapshotWork | None:
         root.get("frozen") == "yes",
         root.get("paused") == "yes",
         root.get("work") == _DELETE,
+        root.get("off") == "yes",
     )
 
 

@@ -79,7 +79,7 @@ def _step(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> S
     if snapshot.facts.kind == EXTERNAL:
         # QEMU merges the files, also of a machine that is off: libvirt starts one for that.
         look = partial(look_at_merges, machine.power.handle, [target for target, _path in snapshot.facts.disks])
-    return Step(deletion_words(machine.name, name), lambda: _delete(machine, snapshot), look=look)
+    return Step(deletion_words(machine.name, name), lambda: _delete(conn, machine, snapshot), look=look)
 
 
 def deletion_begun(machine: SnapshotView) -> str | None:
@@ -88,13 +88,23 @@ def deletion_begun(machine: SnapshotView) -> str | None:
     return work.snapshot if work is not None and work.deleting else None
 
 
-def _delete(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
+def _was_off(machine: SnapshotView) -> bool:
+    """Whether the machine was off when the deletion was begun that it is noted to be in."""
+    work = read_work(machine.defined)
+    return work is not None and work.off
+
+
+def _delete(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
     name = snapshot.facts.name
     what = f"cannot delete snapshot {name} of machine {machine.name}"
     merges = snapshot.facts.kind == EXTERNAL
     below = stamps(_files_below(snapshot))
     if merges:
-        note_begin(machine.power.handle, SnapshotWork(name, deleting=True), live=True)
+        # libvirt, which has seen none of the files merged, would merge each over what is below, whatever that is now.
+        if deletion_begun(machine) == name and not machine.active and not _was_off(machine) and is_here(conn):
+            for one in _merges(machine, snapshot).values():
+                _require_not_newer(one)
+        note_begin(machine.power.handle, SnapshotWork(name, deleting=True, off=not machine.active), live=True)
     try:
         with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
             snapshot.handle.delete(0)
@@ -185,7 +195,7 @@ def _finish(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot, me
     name = snapshot.facts.name
     for one in merges.values():
         if one.to_do:
-            _merge(one)
+            _merge(one, was_off=_was_off(machine))
     note_merged(conn, machine, {target: one for target, one in merges.items() if one.now == one.file})
     what = f"cannot delete snapshot {name} of machine {machine.name}"
     with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
@@ -194,12 +204,13 @@ def _finish(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot, me
     forget(machine.power.handle)
 
 
-def _merge(one: _Merge) -> None:
+def _merge(one: _Merge, *, was_off: bool) -> None:
     backing = header_of(one.file).backing_file
     place = os.path.join(os.path.dirname(one.file), backing or "")
     if backing is None or os.path.realpath(place) != os.path.realpath(one.below):
         raise ConflictError(f"{one.file} is backed by {backing}, and not by {one.below}, so it is not merged")
-    _require_not_newer(one)
+    if not was_off:
+        _require_not_newer(one)
     # Not emptied: whoever is killed here merges the same once more.
     answer = run_qemu_img("commit", QCOW2, "-d", one.file, timeout_seconds=_MERGE_SECONDS)
     answer.require(f"cannot merge {one.file} into {one.below}")

@@ -68,6 +68,7 @@ class Machine:
         self.conn: t.Any = None
 
     def begin(self, conn: t.Any) -> None:
+        """It ran when the deletion was begun."""
         self.conn = conn
         taken = "".join(TAKEN.format(target, file) for target, file in self.files.items())
         text = SNAPSHOT.format(disks=taken, domain=_domain(self.below, OFF))
@@ -221,6 +222,55 @@ def test_a_file_below_that_is_newer_is_not_merged_over(off: Machine) -> None:
     off.plan().steps[0].apply()
     _run("qemu-io", "-r", "-f", "qcow2", "-c", "read -P 3 0 1M", str(off.below["vdb"]))
     assert off.places["vdb"] == str(off.below["vdb"])
+
+
+@pytest.mark.parametrize("targets", [("vda",), TARGETS])
+def test_nor_does_libvirt_merge_over_it(off: Machine, targets: tuple[str, ...]) -> None:
+    """Where it has seen no file merged, it would merge all of them."""
+    for target in targets:
+        off.merge(target, known=False)
+        _write(off.below[target], 3)
+        os.utime(off.files[target], (0, 0))
+    with pytest.raises(ConflictError, match=r"vda.qcow2 was written to after .*vda.now.qcow2, and they differ"):
+        off.plan().steps[0].apply()
+    assert off.domain.snapshotListNames() == ["now"]
+    assert delete.deletion_begun(view(off.conn, "web1", "vm")) == "now"
+    # The merge of an idle guest was interrupted: its own file has what counts.
+    for target in targets:
+        os.utime(off.files[target])
+    off.plan().steps[0].apply()
+    assert off.domain.snapshotListNames() == []
+
+
+@pytest.mark.parametrize("merged", [(), ("vda",)])
+def test_what_was_off_has_written_nothing_below(off: Machine, merged: tuple[str, ...]) -> None:
+    """A file below that is newer is half merged there, and nothing else."""
+    note_begin(off.domain, SnapshotWork("now", deleting=True, off=True))
+    for target in merged:
+        off.merge(target)
+    _write(off.below["vdb"], 3)
+    os.utime(off.files["vdb"], (0, 0))
+    off.plan().steps[0].apply()
+    assert off.domain.snapshotListNames() == []
+
+
+@pytest.mark.parametrize("state", ["off", "running"])
+def test_the_next_run_knows_whether_it_was_off(
+    state: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    qemu_opens: t.Callable[[Path], None],
+) -> None:
+    def killed(*_args: t.Any, **_options: t.Any) -> None:
+        raise KeyboardInterrupt
+
+    machine = request.getfixturevalue(state)
+    for file in (*machine.files.values(), *machine.below.values()) if state == "running" else ():
+        qemu_opens(file)
+    monkeypatch.setattr(delete, "forget", killed)
+    with pytest.raises(KeyboardInterrupt):
+        machine.plan().steps[0].apply()
+    assert delete._was_off(view(machine.conn, "web1", "vm")) is (state == "off")
 
 
 def test_a_machine_that_runs_is_to_be_shut_down_for_it(running: Machine, qemu_opens: t.Callable[[Path], None]) -> None:
