@@ -360,7 +360,7 @@ options:
             suboptions:
               NAME:
                 description:
-                  - Value of the parameter of this name.
+                  - Value of the parameter of this name. It takes the place of all values that the machine has for it.
                 type: str
       boot_order:
         description:

@@ -501,7 +501,7 @@ options:
         choices: [tpm-crb, tpm-tis]
       version:
         description:
-          - The version of the TPM.
+          - The version of the TPM. Only that of an emulated one can be chosen.
         type: str
         default: "2.0"
         choices: ["1.2", "2.0"]
@@ -738,6 +738,8 @@ options:
       - V(vnc) or V(spice) for a graphical console, V(none) for none, which is the default for a new machine. Or a
         mapping.
       - The password is stored in the machine's definition on the hypervisor. It can be changed while the machine runs.
+      - Of a machine that somebody has given several consoles this is the first. A warning names the others, which stay
+        as they are; with V(none) all of them go.
     type: raw
     suboptions:
       type:
@@ -748,7 +750,7 @@ options:
         choices: [none, vnc, spice]
       listen:
         description:
-          - The address to listen on.
+          - The address to listen on, in place of a network or a socket that a machine made by other means listens on.
         type: str
         default: 127.0.0.1
       port:

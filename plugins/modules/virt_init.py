@@ -529,6 +529,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor 
 from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
     check_still_chosen,
+    further_consoles,
     left_running,
     machines_taken,
     make_plans,
@@ -719,6 +720,11 @@ def make_all_plans(
         module.warn(
             f"New machine {name} has nothing to boot from: its disks are empty. Name an image, or an installation "
             "medium (source of a cdrom), or boot from the network (boot)."
+        )
+    for name, consoles in further_consoles(plans, hypervisor).items():
+        module.warn(
+            f"Machine {name} has more than one console, and graphics is the first. Those that stay as they are: "
+            f"{', '.join(consoles)}. To remove one: virsh edit {name}"
         )
     for name in left_running(plans, hypervisor):
         module.warn(f"Machine {name} is running, and start: false does not stop it. To stop it, set state: stopped.")

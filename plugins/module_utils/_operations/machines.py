@@ -23,6 +23,7 @@ from .._model.metadata.machine import BUILDING
 from .._model.metadata.migration import read_migration_note
 from .._model.metadata.snapshots import finish_revert_hint, reverting_to
 from .._model.spec.existing import Existing, FindExisting, read_values
+from .._model.spec.hardware.devices import REMOTE_CONSOLES, console_in_words
 from .._model.spec.machine import Machine, places_of
 from .._model.spec.names import DirectoryAsPoolError, with_pool_named
 from .._operations import plan
@@ -230,6 +231,20 @@ def left_running(plans: Sequence[MachinePlan], hypervisor: Hypervisor) -> list[s
     old = [todo.machine for todo in plans if todo.error is None and not todo.created and not todo.machine.start]
     names = [machine.name for machine in old if machine.given.values.get("state") is None]
     return [name for name in names if hypervisor.domains[name].active]
+
+
+def further_consoles(plans: Sequence[MachinePlan], hypervisor: Hypervisor) -> dict[str, list[str]]:
+    """What else others can connect to in machines whose ``graphics`` the task names, in words, by name.
+
+    ``graphics`` is the first console, and says nothing of the others that somebody has given the machine.
+    """
+    old = [todo.machine for todo in plans if todo.error is None and not todo.created]
+    found = {}
+    for machine in old:
+        if machine.hardware.get("graphics"):
+            consoles = hypervisor.domains[machine.name].xml.findall("devices/graphics")[1:]
+            found[machine.name] = [console_in_words(one) for one in consoles if one.get("type") in REMOTE_CONSOLES]
+    return {name: consoles for name, consoles in found.items() if consoles}
 
 
 def unbootable(plans: Sequence[MachinePlan]) -> list[str]:

@@ -14,7 +14,7 @@ from ..._base.errors import UnsupportedError, inside
 from ..._base.xml import KIB, need, size_kib_in_xml
 from ..._host.connection import libvirt
 from ..._model.as_text import plain
-from ..._model.spec.fields.table import Field, covers
+from ..._model.spec.fields.table import Field, covers, drop
 from ..._model.spec.fragment import merge_fragment
 from ..._model.spec.hardware.amounts import MEMORY
 from ..._model.spec.hardware.description import HARDWARE, VCPUS
@@ -36,6 +36,7 @@ _OF_SERIAL = "serial"
 def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
     """All fields that the spec names. Raises UnsupportedError for what would leave a machine that cannot boot."""
     _check_platform(machine, draft, where)
+    _check_tpm(machine, draft, where)
     wanted = [(field, machine.hardware[field.key]) for field in HARDWARE if machine.hardware.get(field.key) is not None]
     new = {
         field.key: want
@@ -52,8 +53,8 @@ def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
         elif draft.live is not None and not _is_as_requested(field, field.read(draft.live), shown_value(field, want)):
             # Changed in the definition by an earlier run, or by hand; the machine has not been started since.
             draft.pending.append(field.key)
-    if "serials" in new and not machine.hardware.get("consoles"):
-        _drop_console_of_serial(draft)
+    if "serials" in new:
+        _settle_console_of_serial(draft, keep=bool(machine.hardware.get("consoles")))
     _compare_fragment(machine, draft, where)
 
 
@@ -69,13 +70,18 @@ def _is_as_requested(field: Field, have: t.Any, want: t.Any) -> bool:
     return covers(have, want)
 
 
-def _drop_console_of_serial(draft: Draft) -> None:
-    """libvirt makes the console of the first serial device by itself, and from that console a device that is gone."""
+def _settle_console_of_serial(draft: Draft, *, keep: bool) -> None:
+    """libvirt makes the console of the first serial device by itself, and from that console a device that is gone.
+
+    keep: the task asks for consoles. It has the alias of its device, which none but that device may have once they
+    differ.
+    """
     devices = need(draft.record("serials"), "devices")
     for console in devices.findall("console"):
         target = console.find("target")
         if target is None or target.get("type", _OF_SERIAL) == _OF_SERIAL:
-            devices.remove(console)
+            for old in console.findall("alias") if keep else [console]:
+                drop(old)
 
 
 def shown_value(field: Field, value: t.Any) -> t.Any:
@@ -190,6 +196,21 @@ def _check_platform(machine: Machine, draft: Draft, where: str) -> None:
                 where=inside(where, option),
                 hint="It cannot be changed for an installed system; create a new machine",
             )
+
+
+def _check_tpm(machine: Machine, draft: Draft, where: str) -> None:
+    """A TPM of the hypervisor has its version, and an emulated one would not hold what the guest has put into it."""
+    asked, backend = machine.hardware.get("tpm"), draft.domain.xml.find("devices/tpm/backend")
+    version = asked.get("version") if isinstance(asked, Mapping) else None
+    if version is None or backend is None or backend.get("version") == version:
+        return
+    kind = backend.get("type", "emulator")
+    if kind != "emulator":
+        raise UnsupportedError(
+            f"the TPM of machine {machine.name} is not emulated but of type {kind}, and its version cannot be chosen",
+            where=inside(where, "tpm"),
+            hint="Leave the version out (tpm: true)",
+        )
 
 
 def _compare_fragment(machine: Machine, draft: Draft, where: str) -> None:

@@ -117,7 +117,8 @@ class ListField:
     """A list of mappings that are elements of one name, such as ``numa/cell``.
 
     short: the key that a plain value stands for. fixed: attributes that each of these elements has; others of the same
-    name are none of this list. The list of a spec replaces the one that is there.
+    name are none of this list. The list of a spec replaces the one that is there. name: the key that says which element
+    a row changes; without one, rows that differ are new elements.
     """
 
     key: str
@@ -126,6 +127,7 @@ class ListField:
     short: str | None = None
     fixed: tuple[tuple[str, str], ...] = ()
     required: tuple[str, ...] = ()
+    name: str | None = None
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
         if not isinstance(value, (list, tuple)):
@@ -147,8 +149,8 @@ class ListField:
     def write(self, parent: etree._Element, value: Sequence[Mapping[str, t.Any]]) -> None:
         home_path, _slash, tag = self.path.rpartition("/")
         there = self._elements(parent)
-        rows = [(row, _take_equal(there, row, self.table)) for row in value]
-        for old in self._elements(parent):
+        rows = self._pairs(there, value)
+        for old in there:
             drop(old)
         home = seek(parent, home_path)
         if not value:
@@ -158,25 +160,43 @@ class ListField:
             return
         home = make(parent, home_path)
         for row, kept in rows:
-            if kept is not None:
-                home.append(kept)
-                continue
-            element = etree.SubElement(home, tag)
-            write_fixed(element, self.fixed)
-            write_table(element, self.table, row)
+            if kept is None:
+                kept = etree.Element(tag)
+                write_fixed(kept, self.fixed)
+            home.append(kept)
+            write_table(kept, self.table, row)
 
     def read(self, parent: etree._Element) -> tuple[Values, ...]:
         return tuple(read_table(element, self.table) for element in self._elements(parent))
 
+    def _pairs(
+        self, elements: Sequence[etree._Element], rows: Sequence[Mapping[str, t.Any]]
+    ) -> list[tuple[Mapping[str, t.Any], etree._Element | None]]:
+        """Each row with the element that has all of it or that it changes: it keeps what the row has no words for."""
+        places = self._places(rows, [read_table(element, self.table) for element in elements])
+        return [(row, elements[places[index]] if index in places else None) for index, row in enumerate(rows)]
 
-def _take_equal(
-    elements: list[etree._Element], row: Mapping[str, t.Any], table: tuple[Field, ...]
-) -> etree._Element | None:
-    """Take the first element that has all of a row out of the list: it keeps what this table has no words for."""
-    for index, element in enumerate(elements):
-        if covers(read_table(element, table), row):
-            return elements.pop(index)
-    return None
+    def _places(self, rows: Sequence[Mapping[str, t.Any]], have: Sequence[Values]) -> dict[int, int]:
+        """By the places of rows those of their elements: the equal one at the same place, another equal one, or the one
+        that the row changes. have: what the elements say."""
+        places = {index: index for index, (row, values) in enumerate(zip(rows, have)) if covers(values, row)}  # noqa: B905 - Python 3.9
+        for index, row in enumerate(rows):
+            equal = (place for place, values in enumerate(have) if covers(values, row))
+            free = None if index in places else next((place for place in equal if place not in places.values()), None)
+            if free is not None:
+                places[index] = free
+        for index in range(len(rows)):
+            changed = None if index in places else self._place_of(rows, index, have)
+            if changed is not None and changed not in places.values():
+                places[index] = changed
+        return places
+
+    def _place_of(self, rows: Sequence[Mapping[str, t.Any]], index: int, have: Sequence[Values]) -> int | None:
+        """The place of the element that a row changes. None where it is a new one."""
+        if self.name is None:
+            return None
+        names = [values.get(self.name) for values in have]
+        return names.index(rows[index][self.name]) if rows[index].get(self.name) in names else None
 
 
 def _plain_names(names: Sequence[t.Any], where: str) -> Sequence[t.Any]:
@@ -191,7 +211,8 @@ class NamedListField:
     """A mapping from names to mappings that are elements of one name, such as ``<timer name='hpet' present='no'/>``.
 
     name: the attribute with the name; short: the key of the table that a plain value stands for; default: what a list
-    of plain names stands for. Names that a spec does not have stay.
+    of plain names stands for. Names that a spec does not have stay. Of a name that stands there several times, as the
+    variables of a network filter may, each value is read as a list; one that a spec gives takes the place of them all.
     """
 
     key: str
@@ -225,18 +246,24 @@ class NamedListField:
             return
         home_path, _slash, tag = self.path.rpartition("/")
         home = make(parent, home_path)
-        there = {element.get(self.name): element for element in home.findall(tag)}
+        have = self.read(parent) or {}
         for name, row in value.items():
-            element = there.get(str(name))
-            if element is None:
-                element = etree.SubElement(home, tag, {self.name: str(name)})
+            if name in have and covers(have[name], row):
+                continue
+            there = [element for element in home.findall(tag) if element.get(self.name) == str(name)]
+            for further in there[1:]:
+                drop(further)
+            element = there[0] if there else etree.SubElement(home, tag, {self.name: str(name)})
             write_table(element, self.table, row)
 
     def read(self, parent: etree._Element) -> dict[t.Any, Values] | None:
         kind = encoding_of(self.name_rule)
-        found = {
-            kind.decode(element.get(self.name, "")): read_table(element, self.table)
-            for element in parent.findall(self.path)
-            if element.get(self.name)
-        }
-        return found or None
+        found: dict[t.Any, list[Values]] = {}
+        for element in parent.findall(self.path):
+            if element.get(self.name):
+                found.setdefault(kind.decode(element.get(self.name, "")), []).append(read_table(element, self.table))
+        return {name: rows[0] if len(rows) == 1 else _together(rows) for name, rows in found.items()} or None
+
+
+def _together(rows: Sequence[Values]) -> Values:
+    return {key: [row.get(key) for row in rows] for key in rows[0]}

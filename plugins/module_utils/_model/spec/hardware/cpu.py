@@ -10,18 +10,18 @@ a word of its own.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...._base.errors import InputError, inside
 from ...._base.xml import etree
 from ..fields import validators
 from ..fields.shapes import GroupField, ListField, NamedListField
-from ..fields.table import ON_OFF, AttributeField, SizeField, TextField, Values, covers
+from ..fields.table import ON_OFF, AttributeField, SizeField, TextField, Values, covers, drop
 
 CPU_MODES = ("host-model", "host-passthrough", "maximum", "custom")
-# Those that may have the attribute `migratable`.
-_MIGRATABLE_MODES = ("host-passthrough", "maximum")
+# What the guest sees of these is the host's own.
+_HOST_MODES = ("host-passthrough", "maximum")
 COUNT = validators.whole_number(1, 4096)
 INDEX = validators.whole_number(0, 65535)
 _PERIOD = validators.whole_number(1000, 1000000)
@@ -42,7 +42,7 @@ _POLICY = validators.choice("force", "require", "optional", "disable", "forbid")
 
 @dataclass(frozen=True)
 class _Cpu(GroupField):
-    """A model's name makes the mode custom, and any other mode has no model."""
+    """A model's name makes the mode custom, and any other mode has no model. Another mode is checked in its own way."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
         if isinstance(value, str):
@@ -66,22 +66,32 @@ class _Cpu(GroupField):
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
         cpu, mode = parent.find("cpu"), value.get("mode")
-        if cpu is not None and mode not in (None, "custom"):
-            for child in [*cpu.findall("model"), *cpu.findall("vendor")]:
-                cpu.remove(child)
-            for name in ("match", "check"):
-                cpu.attrib.pop(name, "")
-        if cpu is not None and mode not in (None, cpu.get("mode", "custom")):
-            # libvirt writes both by itself, and each is right for the old mode only.
-            cpu.attrib.pop("check", "")
-            if mode not in _MIGRATABLE_MODES:
-                cpu.attrib.pop("migratable", "")
+        if cpu is not None and mode not in (None, (self.read(parent) or {}).get("mode")):
+            _leave_mode(cpu, mode)
         super().write(parent, value)
 
     def read(self, parent: etree._Element) -> Values | None:
         values = super().read(parent)
         # As libvirt has it: a model without a mode, which is how machines were defined once, is a custom one.
         return {"mode": "custom", **values} if values and "model" in values else values
+
+
+def _leave_mode(cpu: etree._Element, mode: str) -> None:
+    """Take out what belongs to the mode that the CPU had, and what libvirt refuses in the new one.
+
+    virCPUDefParseXML in src/conf/cpu_conf.c of libvirt, and qemuValidateDomainDefCpu in its src/qemu/qemu_validate.c.
+    ``migratable`` is written by libvirt itself, nobody has asked for it.
+    """
+    cpu.attrib.pop("check", "")
+    if mode != "custom":
+        cpu.attrib.pop("match", "")
+        for child in [*cpu.findall("model"), *cpu.findall("vendor")]:
+            cpu.remove(child)
+    if mode not in _HOST_MODES:
+        cpu.attrib.pop("migratable", "")
+        for child in [*cpu.findall("cache"), *cpu.findall("maxphysaddr")]:
+            if child.get("mode") == "passthrough":
+                cpu.remove(child)
 
 
 @dataclass(frozen=True)
@@ -152,6 +162,20 @@ class _Cells(ListField):
                     there = inside(place, "distances")
                     raise InputError(f"there is no cell {other}", where=there, hint=known)
         return rows
+
+    def _places(self, rows: Sequence[Mapping[str, t.Any]], have: Sequence[Values]) -> dict[int, int]:
+        there = {cell.get("id", place): place for place, cell in enumerate(have)}
+        numbers = [row.get("id", index) for index, row in enumerate(rows)]
+        return {index: there[number] for index, number in enumerate(numbers) if number in there}
+
+    def write(self, parent: etree._Element, value: Sequence[Mapping[str, t.Any]]) -> None:
+        super().write(parent, value)
+        cells = self._elements(parent)
+        ids = {cell.get("id", str(index)) for index, cell in enumerate(cells)}
+        for cell in cells:
+            for sibling in cell.findall("distances/sibling"):
+                if sibling.get("id") not in ids:
+                    drop(sibling)
 
 
 @dataclass(frozen=True)

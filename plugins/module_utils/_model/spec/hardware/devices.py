@@ -9,7 +9,7 @@ Names and values are those of https://libvirt.org/formatdomain.html#devices, and
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...._base.errors import InputError, inside
@@ -59,15 +59,36 @@ def read_port(parent: etree._Element, name: str) -> t.Any:
     return port if isinstance(port, str) or port > 0 else None
 
 
-# https://libvirt.org/formatdomain.html#graphical-framebuffers
-_ONLY_OF_TYPE = {"vnc": ("websocket", "sharePolicy", "powerControl"), "spice": ("tlsPort", "defaultMode")}
+_ADDRESS = "address"
+
+
+@dataclass(frozen=True)
+class _Listen(AttributeField):
+    """An address. A network, a socket and nothing are other ways to listen, which an address takes the place of."""
+
+    def write(self, parent: etree._Element, value: str) -> None:
+        old = parent.findall("listen")
+        for listen in old:
+            drop(listen)
+        # The old places of address and socket, which libvirt wants to be the same as the new ones.
+        for name in ("listen", "socket"):
+            parent.attrib.pop(name, "")
+        etree.SubElement(parent, "listen", type=_ADDRESS, address=value)
+        other = bool(old) and old[0].get("type", _ADDRESS) != _ADDRESS
+        if other and read_port(parent, "port") is None and read_port(parent, "tlsPort") is None:
+            # What listened at no address has no port.
+            parent.set("autoport", "yes")
+
+    def read(self, parent: etree._Element) -> t.Any:
+        listen = parent.find("listen")
+        return None if listen is None or listen.get("type", _ADDRESS) != _ADDRESS else listen.get("address")
+
+
+_SPICE = "devices/graphics[@type='spice']"
 # Devices whose other end is a client of SPICE.
-_OF_SPICE = (
-    "channel[@type='spicevmc']",
-    "redirdev[@type='spicevmc']",
-    "smartcard[@type='spicevmc']",
-    "audio[@type='spice']",
-)
+_OF_SPICE = tuple(f"devices/{tag}[@type='spicevmc']" for tag in ("channel", "redirdev", "smartcard"))
+# What consoles of each type have: https://libvirt.org/formatdomain.html#graphical-framebuffers
+_OF_ANY_TYPE = ("type", "port", "autoport", "listen", "passwd", "passwdValidTo", "keymap")
 
 
 @dataclass(frozen=True)
@@ -98,52 +119,78 @@ class _Graphics(DeviceField):
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any] | bool) -> None:
-        before = parent.find(self.path)
-        was = "" if before is None else before.get("type", "")
-        if before is not None and isinstance(value, Mapping) and "listen" in value:
-            _write_listen(before, value["listen"])
-        super().write(parent, value)
         element = parent.find(self.path)
-        if was == "spice" and (element is None or element.get("type") != was):
-            for path in _OF_SPICE:
-                for device in parent.findall(f"devices/{path}"):
+        if element is not None and isinstance(value, Mapping):
+            if value.get("type", element.get("type")) != element.get("type"):
+                _leave_type(element, value["type"])
+            if "listen" in value:
+                # The old place of the address, which libvirt writes beside the new one and wants to be the same.
+                element.attrib.pop("listen", "")
+        had = parent.find(_SPICE) is not None
+        super().write(parent, value)
+        if parent.find(_SPICE) is None:
+            for path in _OF_SPICE if had else ():
+                for device in parent.findall(path):
                     drop(device)
-        if element is None:
-            return
-        # A console of another type keeps where it listens and its password, and nothing that is the old type's own.
-        if was not in ("", element.get("type")):
-            for child in list(element):
-                if child.tag != "listen":
-                    element.remove(child)
-        for kind, names in _ONLY_OF_TYPE.items():
-            for name in names:
-                if element.get("type") != kind:
-                    element.attrib.pop(name, "")
+            # libvirt gives each machine with SPICE its sound as well, and QEMU 8.2 does not start with that alone.
+            for audio in parent.findall("devices/audio[@type='spice']"):
+                audio.set("type", "none")
 
 
-def _write_listen(element: etree._Element, address: str) -> None:
-    """The console listens there and nowhere else, wherever it did before: on a network's address, a socket, or two."""
-    for old in element.findall("listen"):
-        drop(old)
-    etree.SubElement(element, "listen", type="address", address=address)
-    # The old places of an address and a socket, which libvirt goes on to write beside the new one.
-    for name in ("listen", "socket"):
-        element.attrib.pop(name, "")
+def _leave_type(console: etree._Element, kind: str) -> None:
+    """A console of another type keeps where it listens and its password, and nothing that is the old type's own."""
+    for name in set(map(str, console.attrib)) - set(_OF_ANY_TYPE):
+        del console.attrib[name]
+    for child in list(console):
+        if child.tag != "listen":
+            console.remove(child)
+    if kind == "vnc" and console.find("listen[@type='none']") is not None:
+        # VNC has no such way to listen.
+        _Listen("listen", validators.address, "listen@address").write(console, LOOPBACK)
+
+
+# The types of consoles that others than the hypervisor's own programs can connect to.
+REMOTE_CONSOLES = ("vnc", "spice", "rdp")
+
+
+def console_in_words(console: etree._Element) -> str:
+    """A console by its type and by where it listens: ``vnc on 0.0.0.0``."""
+    listen = console.find("listen")
+    places = () if listen is None else (listen.get("address"), listen.get("socket"), listen.get("network"))
+    place = next((place for place in places if place), None)
+    return f"{console.get('type')} on {place}" if place else str(console.get("type"))
+
+
+# These are no devices of the bus, and have no place on it.
+_WITHOUT_PLACE = ("none", "ramfb")
+_WITH_HEADS = ("virtio", "qxl")
 
 
 @dataclass(frozen=True)
 class _Video(DeviceField):
-    """A card of another model keeps how many screens it has, and nothing else of the old model."""
+    """Another model has memory and settings of its own."""
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any] | bool) -> None:
-        model = parent.find(f"{self.path}/model")
-        wanted = value.get("model") if isinstance(value, Mapping) else None
-        if model is not None and wanted not in (None, model.get("type")):
-            for child in list(model):
-                model.remove(child)
-            for name in set(model.attrib) - {"type", "heads", "primary"}:
-                del model.attrib[name]
+        video = parent.find(self.path)
+        model = None if video is None else video.find("model")
+        if video is not None and model is not None and isinstance(value, Mapping):
+            kind = value.get("model", model.get("type"))
+            if kind != model.get("type"):
+                _leave_model(video, model, kind)
         super().write(parent, value)
+
+
+def _leave_model(video: etree._Element, model: etree._Element, kind: str) -> None:
+    """Take out what the old model has and another one need not have."""
+    kept = ["type", "primary"]
+    if {kind, model.get("type")} <= set(_WITH_HEADS):
+        kept.append("heads")
+    for name in set(map(str, model.attrib)) - set(kept):
+        del model.attrib[name]
+    for child in [*model, *video.findall("driver")]:
+        drop(child)
+    for place in video.findall("address") if kind in _WITHOUT_PLACE else ():
+        drop(place)
 
 
 @dataclass(frozen=True)
@@ -172,6 +219,16 @@ class _Characters(ListField):
         if kind in ("tcp", "unix"):
             values.setdefault("mode", "bind")
         return values
+
+    def _place_of(self, rows: Sequence[Mapping[str, t.Any]], index: int, have: Sequence[Values]) -> int | None:
+        """The device at the same place, where no device comes or goes and this one remains of its kind.
+
+        One of another kind has another source and another target.
+        """
+        if len(have) != len(rows):
+            return None
+        kinds = ((rows[index].get(key), have[index].get(key)) for key in ("type", "mode", "target_type"))
+        return index if all(want in (None, there) for want, there in kinds) else None
 
 
 _SERIAL_TARGETS = ("isa-serial", "usb-serial", "pci-serial", "spapr-vio-serial", "system-serial", "sclp-serial")
@@ -204,7 +261,7 @@ GRAPHICS = _Graphics(
     "devices/graphics",
     (
         AttributeField("type", validators.choice("none", "vnc", "spice"), "@type"),
-        AttributeField("listen", validators.address, "listen@address"),
+        _Listen("listen", validators.address, "listen@address"),
         _Port("port"),
         _TlsPort("tls_port", _PORT, "@tlsPort"),
         AttributeField("websocket", validators.whole_number(-1, 65535), "@websocket"),
@@ -280,6 +337,7 @@ SHARED_FOLDERS = ListField(
     ),
     fixed=(("@type", "mount"), ("@accessmode", "passthrough"), ("driver@type", "virtiofs")),
     required=("source", "tag"),
+    name="tag",
 )
 HOST_DEVICES = HostDevices("host_devices", "devices/hostdev")
 
