@@ -282,6 +282,9 @@ machines:
       description:
         - What is set in its definition but not in effect yet, by the option names of M(brine.virt.virt_init). It takes
           effect when the machine is powered off and on; a reboot in the guest is not enough.
+        - Disks and nics that it still has and its definition has no more are named too.
+        - What libvirt itself changes in a running machine is not compared. So these are not seen here, C(host-model)
+          instead of a CPU model that was named, and what a fragment of C(xml) changes in an element that was there.
         - Null when it is unknown.
       returned: with V(pending) in O(gather_subset)
       type: list

@@ -16,7 +16,7 @@ from .._base.errors import ConflictError, Mistakes, VirtError, as_virt_error, in
 from .._host.connection import VirConnect, translate_errors
 from .._host.identity import host_identity
 from .._host.locks import machine_lock
-from .._host.machines.domains import Domain
+from .._host.machines.domains import Domain, keep_command
 from .._host.machines.listing import observe_machines
 from .._model.as_text import declared
 from .._model.metadata.machine import BUILDING
@@ -218,8 +218,7 @@ def _require_defined(domain: Domain, where: str) -> None:
             f"{domain.name} is running but not defined here, so it is lost when it stops: it was undefined while "
             "it ran, or is on its way here by a move",
             where=inside(where, "name"),
-            hint=f"If it is not being moved, keep it: virsh dumpxml {domain.name} > {domain.name}.xml && "
-            f"virsh define {domain.name}.xml",
+            hint=f"If it is not being moved, keep it: {keep_command(domain.name)}",
         )
 
 

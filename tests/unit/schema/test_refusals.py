@@ -26,7 +26,7 @@ MACHINE = {"name": "a", "vcpus": 1, "memory": 512}
 # What a schema of one value cannot know: two options together, and names of something else.
 BEYOND = re.compile(
     "given together|at once|is taken by|unknown (disk|nic) profile|neither a size nor an image|cannot be an overlay"
-    "|has no name|a cdrom has no|have the same MAC|it is the fo|it is next to|the profile is in"
+    "|has no name|a cdrom has no|have the same|it is the fo|it is next to|the profile is in"
     "|in seed.* already|not base64|more than one gateway|could reach it|cannot be reached|not a network"
 )
 

@@ -141,6 +141,15 @@ def attach_again(handle: t.Any, device_xml: str) -> None:
         handle.attachDeviceFlags(device_xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
 
+def keep_command(name: str) -> str:
+    """What an operator calls to define a machine that only runs until it stops.
+
+    Without the password of its console libvirt would define it with none, and without ``--inactive`` with the ports,
+    labels and CPU of this one run. The file has the password in it, so it is for its owner alone.
+    """
+    return f"(umask 077; virsh dumpxml --inactive --security-info {name} > {name}.xml) && virsh define {name}.xml"
+
+
 def write_notes(handle: t.Any, notes: MachineNotes) -> None:
     """Replace our element in the domain's metadata, in the definition and, where it is up, in the running domain."""
     with translate_errors(f"cannot write the metadata of machine {handle.name()}"):

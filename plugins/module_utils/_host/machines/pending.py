@@ -13,14 +13,14 @@ from __future__ import annotations
 import typing as t
 
 from ..._base.xml import KIB, etree, size_kib_in_xml
-from ..._model.attachments import host_device_names
+from ..._model.attachments import host_device_names, nic_source, nic_type
 from ..._model.metadata.machine import read_notes
 
 # Where each option of the hardware is in the domain's XML, as XPath: an element with all that is in it, or an attribute
 # or a text alone. The order is that of the documentation.
 OPTION_PATHS: dict[str, tuple[str, ...]] = {
     # A guest may be slow to give vCPUs back, and may not give all of them.
-    "vcpus": ("vcpu/text()",),
+    "vcpus": ("vcpu/text()", "vcpu/@cpuset"),
     # Without currentMemory: the balloon is on its way, and may have to stop half-way.
     "memory": ("memory", "maxMemory", "memtune", "memoryBacking"),
     # And _MODEL_PATHS.
@@ -30,12 +30,12 @@ OPTION_PATHS: dict[str, tuple[str, ...]] = {
     "clock": ("clock",),
     "events": ("on_poweroff", "on_reboot", "on_crash"),
     "boot": ("os/boot", "os/bootmenu", "os/kernel", "os/initrd", "os/cmdline"),
-    # Never pending: libvirt fills in paths and ports while the machine runs.
-    "serials": (),
-    "consoles": (),
-    # Of these it fills in ports, addresses, memory and heads.
-    "graphics": ("devices/graphics[1]/@type",),
-    "video": ("devices/video[1]/model/@type",),
+    "serials": ("devices/serial",),
+    # Without the console that is the first serial device under another name, which libvirt makes.
+    "consoles": ("devices/console[target/@type and target/@type != 'serial']",),
+    # Compared by what libvirt leaves as it is, see _CONSOLE_PATHS and _CARD_PATHS.
+    "graphics": (),
+    "video": (),
     "rng": ("devices/rng",),
     "watchdog": ("devices/watchdog",),
     "tpm": ("devices/tpm",),
@@ -49,12 +49,57 @@ OPTION_PATHS: dict[str, tuple[str, ...]] = {
 # Without @check and model/@fallback, which say how the model is compared with the host's CPU: the running machine's XML
 # says how that came out.
 _MODEL_PATHS = ("cpu/model/text()", "cpu/vendor/text()", "cpu/feature", "cpu/@match", "cpu/@migratable")
+# libvirt chooses ports where none is set, and sockets and addresses where the definition has none (vnc_listen and
+# vnc_auto_unix_socket in qemu.conf). One console and one card is compared with the one at the same place.
+_CONSOLE_PATHS = (
+    "@type",
+    "@port[. > 0 and not(../@autoport = 'yes')]",
+    "@tlsPort[. > 0]",
+    "@websocket[. > 0]",
+    "listen[@address or @network or @socket or @type = 'none']/@type",
+    "listen/@address",
+    "listen/@network",
+    "listen/@socket",
+)
+# QEMU says how much memory a card has got.
+_CARD_PATHS = ("model/@type", "model/@heads")
+# Of a disk, by the names of its options; libvirt changes none of this by itself. What is missing is off.
+_DISK_PATHS = {
+    "io": "driver/@io",
+    "cache": "driver/@cache[. != 'default']",
+    "discard": "driver/@discard",
+    "detect_zeroes": "driver/@detect_zeroes",
+    "iothread": "driver/@iothread",
+    "serial": "serial/text()",
+    "boot_order": "boot/@order",
+    "readonly": "readonly",
+    "shareable": "shareable",
+}
+# Of a nic, in the same way. Where the definition is silent, the network that it is on may say something, and the
+# running machine's XML has that. Without what changes while it runs: link, filter and bandwidth.
+_NIC_PATHS = {
+    "model": "model/@type",
+    "mode": "source/@mode",
+    "portgroup": "source/@portgroup",
+    "vlan": "vlan",
+    "virtualport": "virtualport",
+    "mtu": "mtu/@size",
+    "boot_order": "boot/@order",
+    "queues": "driver/@queues",
+    "trust_guest_rx_filters": "@trustGuestRxFilters",
+}
+# Devices that no option names, which come with ``xml``: the running machine has to have as many of them. Only those
+# that libvirt adds to no machine by itself, whatever its version, or to both descriptions.
+_FROM_XML = ("channel", "input", "memory", "parallel", "redirdev", "shmem", "sound")
+_DEVICES = {"disks": "devices/disk", "nics": "devices/interface"}
+# The mode of a CPU that libvirt leaves as it is in the running machine's XML.
+_HOST_CPU = "host-passthrough"
 # Elements whose absence means no: the running machine has to have them where the definition has them, and only there.
 _YES_OR_NO = frozenset(
     {"acpi", "apic", "pae", "hugepages", "nosharepages", "locked", "discard", "readonly", "rng", "watchdog", "tpm"}
 )
 # Elements that make up a list: as many of them, in the same order.
-_LISTS = frozenset({"boot", "cell", "page", "vcpusched", "filesystem"})
+_LISTS = frozenset({"boot", "cell", "page", "vcpusched", "filesystem", "serial", "console"})
 # Elements of which there are many in any order: the attribute that tells them apart, if it is not called ``name``.
 _NAMES = {"vcpupin": "vcpu", "iothreadpin": "iothread", "memnode": "cellid", "sibling": "id"}
 # What inside those elements is not compared: where a device is in the guest and what QEMU calls it; and the mode of
@@ -63,25 +108,67 @@ _UNSTEADY = frozenset({"address", "alias", "hyperv@mode"})
 
 
 def pending_of(live: etree._Element, defined: etree._Element) -> list[str]:
-    """The options, as virt_init names them, in which the defined machine has what the running one does not have yet."""
+    """The options, as virt_init names them, in which the running machine is not what it is defined as."""
+    besides = {
+        "cpu": lambda: _models_agree(live, defined),
+        "graphics": lambda: _devices_agree("devices/graphics", _CONSOLE_PATHS, live, defined),
+        "video": lambda: _devices_agree("devices/video", _CARD_PATHS, live, defined),
+        "host_devices": lambda: host_device_names(live) == host_device_names(defined),
+    }
     pending = [
         key
         for key, paths in OPTION_PATHS.items()
-        if not _agree(paths, live, defined) or (key == "cpu" and not _models_agree(live, defined))
+        if not _agree(paths, live, defined) or (key in besides and not besides[key]())
     ]
-    if host_device_names(live) != host_device_names(defined):
-        pending.append("host_devices")
+    if any(len(live.findall(f"devices/{tag}")) < len(defined.findall(f"devices/{tag}")) for tag in _FROM_XML):
+        pending.append("xml")
     notes = read_notes(defined)
     disks = {note.target: note.name for note in notes.disks} if notes else {}
     nics = {note.mac.lower(): note.name for note in notes.nics} if notes else {}
-    for kind, path, attribute, names in (
-        ("disks", "devices/disk/target", "dev", disks),
-        ("nics", "devices/interface/mac", "address", nics),
+    for kind, path, names, differing in (
+        ("disks", "target/@dev", disks, _disk_differences),
+        ("nics", "mac/@address", nics, _nic_differences),
     ):
-        there = _values(live, path, attribute)
-        lacking = [value for value in _values(defined, path, attribute) if value not in there]
-        pending += [f"{kind}.{names.get(value, value)}" for value in lacking]
+        there, wanted = (_by_name(domain, _DEVICES[kind], path) for domain in (live, defined))
+        for value in dict.fromkeys((*wanted, *there)):
+            name = f"{kind}.{names.get(value, value)}"
+            if value in there and value in wanted:
+                pending += [f"{name}.{key}" for key in differing(there[value], wanted[value])]
+            else:
+                # Also what the definition has no more: it goes when the machine is powered off.
+                pending.append(name)
     return pending
+
+
+def _by_name(domain: etree._Element, path: str, name: str) -> dict[str, etree._Element]:
+    """The devices at a path by what tells them apart; without those that have nothing there."""
+    found = [(_nodes(element, name), element) for element in domain.iterfind(path)]
+    return {str(values[0]).lower(): element for values, element in found if values}
+
+
+def _disk_differences(live: etree._Element, defined: etree._Element) -> list[str]:
+    """The options of a disk that are not the same; of those that are elements it counts whether they are there."""
+    pairs = ((key, _nodes(live, path), _nodes(defined, path)) for key, path in _DISK_PATHS.items())
+    return [key for key, have, want in pairs if _texts(have) != _texts(want)]
+
+
+def _texts(nodes: list[t.Any]) -> list[str]:
+    return [node.strip() if isinstance(node, str) else node.tag for node in nodes]
+
+
+def _nic_differences(live: etree._Element, defined: etree._Element) -> list[str]:
+    """The options of a nic that its definition has and the running machine has not."""
+    plug = (("type", nic_type(live), nic_type(defined)), ("source", nic_source(live), nic_source(defined)))
+    return [
+        *(key for key, have, want in plug if want and have != want),
+        *(key for key, path in _NIC_PATHS.items() if not _agree((path,), live, defined)),
+    ]
+
+
+def _devices_agree(path: str, paths: t.Iterable[str], live: etree._Element, defined: etree._Element) -> bool:
+    """Whether as many devices are at a path, each with what the definition says of it there."""
+    have, want = live.findall(path), defined.findall(path)
+    return len(have) == len(want) and all(_agree(paths, *pair) for pair in zip(have, want))
 
 
 def _agree(paths: t.Iterable[str], live: etree._Element, defined: etree._Element) -> bool:
@@ -94,7 +181,7 @@ def _nodes(domain: etree._Element, path: str) -> list[t.Any]:
 
 def _models_agree(live: etree._Element, defined: etree._Element) -> bool:
     if not _is_custom(defined):
-        return True
+        return _is_host_cpu(live) is _is_host_cpu(defined)
     return _is_custom(live) and _agree(_MODEL_PATHS, live, defined)
 
 
@@ -102,6 +189,11 @@ def _is_custom(domain: etree._Element) -> bool:
     """Whether the CPU's model is named. A model without a mode is how machines were defined once."""
     cpu = domain.find("cpu")
     return cpu is not None and cpu.get("mode", "custom" if cpu.findtext("model", "").strip() else "") == "custom"
+
+
+def _is_host_cpu(domain: etree._Element) -> bool:
+    cpu = domain.find("cpu")
+    return cpu is not None and cpu.get("mode") == _HOST_CPU
 
 
 def _nodes_agree(have: list[t.Any], want: list[t.Any]) -> bool:
@@ -147,7 +239,3 @@ def _amount(element: etree._Element, text: str, name: str = "") -> int | str:
     if kib is None or name not in ("", "memory", "size"):
         return text
     return kib if name == "size" else -(-kib // KIB)
-
-
-def _values(domain: etree._Element, path: str, attribute: str) -> list[str]:
-    return [value.lower() for element in domain.iterfind(path) if (value := element.get(attribute))]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..._base.errors import ConflictError, InputError, NotFoundError, UnsupportedError, one_of_these
 from ..._host.connection import translate_errors
-from ..._host.machines.domains import Domain
+from ..._host.machines.domains import Domain, keep_command
 from ..._host.machines.record import state_name
 from ..._model.metadata.machine import BUILDING, NAMESPACE, MachineNotes
 from ..._model.metadata.migration import read_migration_note
@@ -113,8 +113,7 @@ def _require_settled(domain: Domain) -> None:
     if not in_definition:
         raise ConflictError(
             f"{name} is running but not defined here, so what is remembered of it is lost when it stops",
-            hint=f"If it is not being moved, define it first: virsh dumpxml {name} > {name}.xml && "
-            f"virsh define {name}.xml",
+            hint=f"If it is not being moved, define it first: {keep_command(name)}",
         )
     if saved:
         raise ConflictError(

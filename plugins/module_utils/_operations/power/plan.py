@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass
 
 from ..._base.errors import ConflictError
+from ..._host.machines.domains import keep_command
 from .view import SAVED, PowerView
 
 RUNNING, STOPPED, PAUSED, REBOOTED, RESET, CYCLED = "running", "stopped", "paused", "rebooted", "reset", "cycled"
@@ -76,7 +77,7 @@ def require_kept(machine: PowerView, actions: tuple[Action, ...]) -> None:
     if not machine.persistent and POWERS_OFF.intersection(actions):
         raise ConflictError(
             "it is running but not defined here, so it is lost when it stops",
-            hint=f"To keep it: virsh dumpxml {machine.name} > {machine.name}.xml && virsh define {machine.name}.xml",
+            hint=f"To keep it: {keep_command(machine.name)}",
         )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ..._base.errors import ConflictError
 from ..._host.connection import VirConnect, libvirt, translate_errors
-from ..._host.machines.domains import Domain
+from ..._host.machines.domains import Domain, keep_command
 from ..._host.machines.record import state_name
 from ..._host.machines.undefine import undefine
 from ..._host.storage.usage import AskElsewhere, PoolVolume, delete_unused
@@ -71,8 +71,7 @@ def plan_purge(name: str, view: HypervisorView, options: PurgeOptions) -> PurgeP
         raise ConflictError(
             f"{name} is {state} but not defined here, so what it owns is forgotten when it stops: it was undefined "
             "while it ran, or is on its way here by a move",
-            hint=f"If it is not being moved, define it first: virsh dumpxml {name} > {name}.xml && "
-            f"virsh define {name}.xml",
+            hint=f"If it is not being moved, define it first: {keep_command(name)}",
         )
     if domain.notes is None and not options.adopt:
         raise RefusedError(

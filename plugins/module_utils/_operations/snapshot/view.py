@@ -13,6 +13,7 @@ from ..._base.xml import etree, read_description
 from ..._host.backup.checkpoints import checkpoint_names
 from ..._host.connection import VirConnect, is_local, libvirt, translate_errors
 from ..._host.info.details import read_jobs
+from ..._host.machines.domains import keep_command
 from ..._host.machines.snapshots import KnownSnapshot, list_snapshots
 from ..._model.attachments import agent_is_connected
 from ..._model.metadata.machine import MachineNotes, read_notes
@@ -103,8 +104,7 @@ def require_settled(machine: SnapshotView, *, reverting: bool = False) -> None:
         raise ConflictError(
             "it is running but not defined here, so its snapshots would be forgotten when it stops: it was undefined "
             "while it ran, or is on its way here by a move",
-            hint=f"If it is not being moved, define it first: virsh dumpxml {machine.name} > {machine.name}.xml && "
-            f"virsh define {machine.name}.xml",
+            hint=f"If it is not being moved, define it first: {keep_command(machine.name)}",
         )
     if not machine.active:
         return

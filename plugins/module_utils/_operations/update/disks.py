@@ -28,7 +28,7 @@ from .draft import Draft
 from .lost_disks import find_lost, forget_lost, noted_place
 from .media import compare_source
 from .own_disks import require_not_twice, require_other_volumes
-from .running_disks import find_disk, plug_in, running_disk, scsi_controller, unplug
+from .running_disks import find_disk, leaving_disks, plug_in, running_disk, scsi_controller, unplug
 from .unfinished_disks import clear_half_added
 
 
@@ -48,6 +48,7 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
         else:
             _take_from_running(disk, draft)
             forget_lost(disk, draft)
+    draft.pending.extend(f"disks.{name}" for name in leaving_disks(draft) if f"disks.{name}" not in draft.pending)
     require_other_volumes(new, draft, {disk.name for disk in machine.disks if not disk.present})
     check_free_space(new, draft.hypervisor, where)
     # Also what only the running machine has, and what the task's own XML has brought.

@@ -81,3 +81,16 @@ def unplug(disk: Disk, element: etree._Element, draft: Draft) -> None:
         draft.pending.append(f"disks.{disk.name}")
         return
     draft.live_detach(f"detach disk {disk.name} from {draft.name}", live)
+
+
+def leaving_disks(draft: Draft) -> list[str]:
+    """The disks that only the running machine has, and that it cannot give before it is powered off.
+
+    By their names, which are forgotten when the definition loses the disk; then by their targets.
+    """
+    if draft.live is None:
+        return []
+    names = {note.target: note.name for note in draft.known_notes.disks}
+    found = [need(disk, "target") for disk in draft.live.iterfind("devices/disk")]
+    targets = [target.get("dev", "") for target in found if target.get("bus") not in _HOT_MODELS]
+    return [names.get(target, target) for target in targets if find_disk(draft.domain.xml, target) is None]

@@ -104,6 +104,17 @@ def check_devices(
             where=f"{at('boot')}.devices" if at("boot").endswith("boot") else at("boot"),
             hint="Order kinds of devices or single devices, not both",
         )
+    holders: dict[int, str] = {}
+    for _kind, device in devices:
+        order = device.options.get("boot_order") if device.present else None
+        if order in holders:
+            raise InputError(
+                f"devices {holders[order]!r} and {device.name!r} have the same boot_order {order}",
+                where=device.given.at("boot_order"),
+                hint="Give each device a number of its own",
+            )
+        if order is not None:
+            holders[order] = device.name
     macs: dict[str, str] = {}
     for nic in nics:
         if nic.mac in macs:

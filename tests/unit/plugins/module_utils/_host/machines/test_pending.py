@@ -71,10 +71,94 @@ NIC = "<interface type='bridge'><mac address='52:54:00:00:00:02'/><source bridge
         ("<boot dev='hd'/>", "<boot dev='network'/>", ["boot"]),
         ("type='vnc'", "type='spice'", ["graphics"]),
         ("<devices>", f"<devices>{DATA_DISK}{NIC}", ["disks.data", "nics.52:54:00:00:00:02"]),
+        # Each of them is a change that the running machine cannot take.
+        (
+            "<target dev='vda'",
+            "<driver name='qemu' cache='none' io='native'/><target dev='vda'",
+            [
+                "disks.system.io",
+                "disks.system.cache",
+            ],
+        ),
+        ("<target dev='vda' bus='virtio'/>", "<target dev='vda' bus='virtio'/><readonly/>", ["disks.system.readonly"]),
+        (
+            "<source bridge='br0'/>",
+            "<source bridge='br0'/><mtu size='9000'/><driver queues='4'/>",
+            [
+                "nics.eth0.mtu",
+                "nics.eth0.queues",
+            ],
+        ),
+        ("<source bridge='br0'/>", "<source bridge='br0'/><model type='e1000'/>", ["nics.eth0.model"]),
+        ("<source bridge='br0'/>", "<source bridge='br1'/>", ["nics.eth0.source"]),
+        ("<interface type='bridge'>", "<interface type='direct'>", ["nics.eth0.type"]),
+        ("<serial type='pty'>", "<serial type='tcp'><source mode='bind' host='::1' service='5001'/>", ["serials"]),
+        ("</serial>", "</serial><serial type='pty'><target port='1'/></serial>", ["serials"]),
+        ("</console>", "</console><console type='pty'><target type='virtio' port='1'/></console>", ["consoles"]),
+        ("listen='127.0.0.1'/>", "><listen type='address' address='10.0.0.1'/></graphics>", ["graphics"]),
+        ("port='-1' autoport='yes'", "port='5999' autoport='no'", ["graphics"]),
+        ("<graphics type='vnc' port='-1' autoport='yes' listen='127.0.0.1'/>", "", ["graphics"]),
+        ("heads='1'", "heads='2'", ["video"]),
+        ("<vcpu placement='static'", "<vcpu placement='static' cpuset='0'", ["vcpus"]),
+        ("<cpu mode='host-model'", "<cpu mode='host-passthrough'", ["cpu"]),
+        ("<devices>", "<devices><input type='keyboard' bus='usb'/>", ["xml"]),
     ],
 )
 def test_only_what_waits_is_named(old: str, new: str, pending: list[str]) -> None:
     assert pending_of(parse_xml(LIVE), parse_xml(DEFINED.replace(old, new, 1) if old else DEFINED)) == pending
+
+
+def test_what_is_defined_no_more_waits_to_go() -> None:
+    live = LIVE.replace("<devices>", f"<devices>{DATA_DISK}{NIC}")
+    assert pending_of(parse_xml(live), parse_xml(DEFINED)) == ["disks.data", "nics.52:54:00:00:00:02"]
+
+
+# What libvirt fills in: the bridge and port of a network, the address and the socket that qemu.conf says, ports.
+FILLED_IN = (
+    (
+        "<interface type='network'><mac address='52:54:00:00:00:01'/><source network='lan'/></interface>",
+        "<interface type='bridge'><mac address='52:54:00:00:00:01'/><source network='lan' portid='1' bridge='virbr1'/>"
+        "<vlan><tag id='5'/></vlan><target dev='vnet0'/><model type='virtio'/><mtu size='1450'/><alias name='net0'/>"
+        "</interface>",
+    ),
+    (
+        "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='/x.qcow2'/>"
+        "<target dev='vda' bus='virtio'/></disk>",
+        "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='/x.qcow2' index='2'/>"
+        "<backingStore type='file' index='1'><format type='raw'/><source file='/i'/></backingStore>"
+        "<target dev='vda' bus='virtio'/><alias name='d'/><address type='pci' bus='0x04'/></disk>",
+    ),
+    (
+        "<serial type='pty'><target type='isa-serial' port='0'/></serial>"
+        "<console type='pty'><target type='virtio' port='1'/></console>",
+        "<serial type='pty'><source path='/dev/pts/1'/><target type='isa-serial' port='0'/><alias name='s'/></serial>"
+        "<console type='pty' tty='/dev/pts/2'><source path='/dev/pts/2'/><target type='virtio' port='1'/></console>",
+    ),
+    (
+        "<graphics type='vnc' port='-1' autoport='yes'><listen type='address'/></graphics>",
+        "<graphics type='vnc' port='5900' autoport='yes' listen='0.0.0.0'><listen type='address' address='0.0.0.0'/>"
+        "</graphics>",
+    ),
+    (
+        "<graphics type='vnc' port='-1' autoport='yes'><listen type='address'/></graphics>",
+        "<graphics type='vnc' socket='/s'><listen type='socket' socket='/s'/></graphics>",
+    ),
+    (
+        "<graphics type='spice' autoport='yes'><listen type='network' network='lan'/></graphics>",
+        "<graphics type='spice' port='5901' tlsPort='5902' autoport='yes' listen='10.0.0.1'>"
+        "<listen type='network' address='10.0.0.1' network='lan'/></graphics>",
+    ),
+    (
+        "<video><model type='qxl' ram='65536' heads='1'/></video>",
+        "<video><model type='qxl' ram='131072' vram='65536' vgamem='16384' heads='1' primary='yes'/></video>",
+    ),
+)
+
+
+@pytest.mark.parametrize(("defined", "live"), FILLED_IN)
+def test_what_libvirt_fills_in_waits_for_nothing(defined: str, live: str) -> None:
+    domain = "<domain type='kvm'><devices>{}</devices></domain>"
+    assert pending_of(parse_xml(domain.format(live)), parse_xml(domain.format(defined))) == []
 
 
 # Another one, whose options are the rarer ones; and what QEMU makes of it: memory in whole MiB, where devices are, and

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import typing as t
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,7 +27,11 @@ pytestmark = pytest.mark.medium
 
 SEEDS = 60
 # Where libvirt or the guest fills in values while the machine runs (ports, paths, vCPUs given back), only these count.
-STEADY_KEYS = {"vcpus": ("maximum",), "graphics": ("type",), "video": ("model",), "serials": (), "consoles": ()}
+STEADY_KEYS = {
+    "vcpus": ("maximum", "cpuset"),
+    "graphics": ("type", "listen", "port", "tls_port", "websocket"),
+    "video": ("model", "heads"),
+}
 patient = settings(
     max_examples=settings().max_examples // 5,
     deadline=None,
@@ -41,15 +46,27 @@ def by_the_tables(live: etree._Element, defined: etree._Element) -> list[str]:
 
 def waits(field: Field, live: etree._Element, defined: etree._Element) -> bool:
     want = field.read(defined)
+    modes = [domain.xpath("string(cpu/@mode)") for domain in (live, defined)]
+    if field.key == "cpu" and modes[0] != modes[1] and "host-passthrough" in modes:
+        # libvirt leaves this mode alone, and expands the others.
+        return True
     if want is None:
         return False
+    have = field.read(live)
     want = shown_value(field, want)
+    if field.key == "consoles":
+        # That of the first serial device is made by libvirt.
+        have, want = (own_consoles(value) for value in (have, want))
     keys = STEADY_KEYS.get(field.key)
     if keys is not None:
         if not isinstance(want, dict):
-            return False
+            return isinstance(have, dict) is not bool(want)
         want = {key: want[key] for key in keys if key in want}
-    return not covers(field.read(live), want)
+    return not covers(have, want)
+
+
+def own_consoles(rows: t.Iterable[t.Mapping[str, t.Any]] | None) -> tuple[t.Mapping[str, t.Any], ...]:
+    return tuple(row for row in rows or () if row.get("target_type", "serial") != "serial")
 
 
 @functools.lru_cache(maxsize=1)

@@ -134,6 +134,18 @@ def test_a_guest_that_does_not_let_go_of_a_disk(host: Host, monkeypatch: pytest.
     assert host.files("a") == ["a-d.qcow2", "a-e.qcow2"]
 
 
+def test_each_run_names_the_disk_that_goes_when_the_machine_is_powered_off(host: Host) -> None:
+    host.make(one("a", {"size": "1MiB"}, {"size": "1MiB", "model": "sata"}, start=True))
+    absent = {"name": "a", "disks": [{"name": "e", "state": "absent"}]}
+    (first,) = host.plan(absent)
+    assert run_plans([first], concurrency=1)[0].error is None
+    (second,) = host.plan(absent)
+    (third,) = host.plan({"name": "a"})
+    # Its name is forgotten by then.
+    assert [list(plan.pending) for plan in (first, second, third)] == [["disks.e"], ["disks.sda"], ["disks.sda"]]
+    assert not second.steps
+
+
 def test_a_medium_that_is_defined_alone(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is killed between the record and the running machine."""
     cdrom = {"device": "cdrom", "source": "x.qcow2"}

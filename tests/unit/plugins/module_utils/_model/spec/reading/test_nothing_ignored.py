@@ -204,6 +204,11 @@ PLACES: list[tuple[Options, Options, str]] = [
     ),
     (
         {},
+        {"disks": [{"name": "a", "size": "1GiB", "boot_order": 1}], "nics": [{"name": "e", "boot_order": 1}]},
+        "vms[1].nics[0].boot_order: devices 'a' and 'e' have the same boot_order 1",
+    ),
+    (
+        {},
         {"nics": [{"name": "e", "bridge": "a", "source": "b"}]},
         "vms[1].nics[0]: bridge and source are given together",
     ),
