@@ -24,6 +24,7 @@ from ..disks.new_volume import VolumeOwner
 from ..disks.planned import PlannedDisk, check_free_space, disk_step, plan_disk
 from ..disks.sharing import check_growth, check_more_use
 from ..plan import Step
+from .boot_order import order_of_new
 from .draft import Draft
 from .lost_disks import find_lost, forget_lost, noted_place
 from .media import compare_source
@@ -56,7 +57,7 @@ def compare_disks(machine: Machine, draft: Draft, where: str) -> None:
     taken = {target.get("dev", "") for xml in known_xml for target in xml.iterfind("devices/disk/target")}
     targets = disk_targets([planned.disk for planned in new], taken)
     for planned in new:
-        _add(planned, targets[planned.disk.name], draft)
+        _add(planned, targets[planned.disk.name], machine, draft)
 
 
 def _plan_new(disk: Disk, machine: Machine, draft: Draft, cleared: list[VolumeNote]) -> PlannedDisk:
@@ -76,7 +77,7 @@ def _plan_new(disk: Disk, machine: Machine, draft: Draft, cleared: list[VolumeNo
     return planned
 
 
-def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
+def _add(planned: PlannedDisk, target: str, machine: Machine, draft: Draft) -> None:
     disk = planned.disk
     draft.differ(("disks", disk.name), None, declared_disk(disk))
     note = planned.note
@@ -89,7 +90,7 @@ def _add(planned: PlannedDisk, target: str, draft: Draft) -> None:
     draft.notes = replace(draft.notes, disks=(*draft.notes.disks, DiskNote(disk.name, target)))
     devices = need(draft.record(f"disk {disk.name}"), "devices")
     controller = scsi_controller(devices, disk)
-    element = add_disk(devices, planned.placed(target), disk.options.get("boot_order"))
+    element = add_disk(devices, planned.placed(target), order_of_new(disk, machine, draft))
     if draft.live is not None:
         plug_in(disk, element, draft, controller)
 
