@@ -25,7 +25,7 @@ from ..._host.info.job_progress import look_at_merges
 from ..._host.machines.redefine import redefine
 from ..._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
 from ..._host.storage.cluster import snapshots as in_cluster
-from ..._host.storage.disk_lock import is_open_in_qemu
+from ..._host.storage.disk_lock import DiskLock, is_open_in_qemu
 from ..._host.storage.full_disk import free_in
 from ..._host.storage.transfer.rebase import header_of
 from ..._model.attachments import disk_source, written_disks, written_places
@@ -40,7 +40,7 @@ from .view import SnapshotView, is_here
 
 _MERGE_SECONDS = 6 * 3600
 # While files are merged, a guest that writes has both written to.
-_MARGIN_SECONDS = 10.0
+_MARGIN_SECONDS = 1.0
 
 
 def steps_to_delete(conn: VirConnect, machine: SnapshotView, going: Sequence[KnownSnapshot]) -> list[Step]:
@@ -196,7 +196,19 @@ def _finish(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot, me
     for one in merges.values():
         if one.to_do:
             _merge(one, was_off=_was_off(machine))
-    note_merged(conn, machine, {target: one for target, one in merges.items() if one.now == one.file})
+    with contextlib.ExitStack() as held:
+        # Somebody may have started it meanwhile. It then writes to these files, and has to stay on them.
+        for one in merges.values():
+            if one.to_do:
+                lock = DiskLock(one.file)
+                held.callback(lock.release)
+                lock.hold()
+        if machine.power.handle.isActive():
+            raise ConflictError(
+                f"machine {machine.name} was started while the files of its snapshot were merged",
+                hint="Shut it down, leave it off, and run it again",
+            )
+        note_merged(conn, machine, {target: one for target, one in merges.items() if one.now == one.file})
     what = f"cannot delete snapshot {name} of machine {machine.name}"
     with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
         snapshot.handle.delete(libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY)

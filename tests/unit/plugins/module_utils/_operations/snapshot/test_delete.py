@@ -242,6 +242,34 @@ def test_nor_does_libvirt_merge_over_it(off: Machine, targets: tuple[str, ...]) 
     assert off.domain.snapshotListNames() == []
 
 
+def test_a_few_seconds_are_newer_too(off: Machine) -> None:
+    off.merge("vda")
+    off.merge("vdb", known=False)
+    _write(off.below["vdb"], 3)
+    for file, at in ((off.files["vdb"], 1000), (off.below["vdb"], 1005)):
+        os.utime(file, (at, at))
+    with pytest.raises(ConflictError, match="and they differ"):
+        off.plan().steps[0].apply()
+
+
+def test_a_machine_that_was_started_meanwhile_stays_on_its_files(
+    off: Machine, qemu_opens: t.Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off.merge("vda")
+    merge = delete._merge
+
+    def merge_and_start(one: t.Any, **options: t.Any) -> None:
+        merge(one, **options)
+        qemu_opens(Path(one.file))
+
+    monkeypatch.setattr(delete, "_merge", merge_and_start)
+    with pytest.raises(ConflictError, match=r"vdb.now.qcow2 open for writing"):
+        off.plan().steps[0].apply()
+    assert off.places["vdb"] == str(off.files["vdb"])
+    assert off.domain.snapshotListNames() == ["now"]
+    assert delete.deletion_begun(view(off.conn, "web1", "vm")) == "now"
+
+
 @pytest.mark.parametrize("merged", [(), ("vda",)])
 def test_what_was_off_has_written_nothing_below(off: Machine, merged: tuple[str, ...]) -> None:
     """A file below that is newer is half merged there, and nothing else."""

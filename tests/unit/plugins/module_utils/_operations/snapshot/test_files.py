@@ -241,7 +241,7 @@ def begun(conn: t.Any) -> str | None:
 def delete_badly(conn: t.Any, below: Path | None) -> None:
     found = view(conn, "web1", "vm")
     with pytest.raises(HostError, match=r"cannot delete snapshot now of machine web1: .*No space left"):
-        delete._delete(found, dataclasses.replace(found.snapshots[0], handle=Merging(below)))
+        delete._delete(conn, found, dataclasses.replace(found.snapshots[0], handle=Merging(below)))
 
 
 @pytest.fixture
