@@ -193,13 +193,19 @@ def translate_error(exc: LibvirtError, what: str, where: str | None = None) -> V
 
 @contextlib.contextmanager
 def translate_errors(what: str, where: str | None = None) -> t.Iterator[None]:
-    """Inside the block, a libvirt error is raised as one of ours; everything else passes."""
+    """Inside the block, a libvirt error is raised as one of ours; everything else passes.
+
+    So is an answer that is no text: libvirt hands on bytes that a guest has said, such as a DHCP host name, and its
+    bindings cannot decode them.
+    """
     # Without the module nothing in the block can raise its error.
     caught: t.Any = libvirt.libvirtError if libvirt is not None else ()
     try:
         yield
     except caught as exc:
         raise translate_error(exc, what, where) from exc
+    except UnicodeDecodeError as exc:
+        raise HostError(f"{what}: libvirt's answer has bytes in it that are not UTF-8", where=where) from exc
 
 
 class suppress_codes:  # noqa: N801 - used like contextlib.suppress

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 
 from .metadata.migration import is_flush_name
 
@@ -21,8 +22,8 @@ _GROUPS = frozenset({"all", "ungrouped", "hypervisors", "virt_machines", "virt_b
 # Groups that the live inventory makes: by state (virDomainState), hypervisor and tag.
 _STATE_GROUPS = re.compile(r"virt_(nostate|running|blocked|paused|shutdown|shutoff|crashed|pmsuspended)")
 _GROUP_PREFIXES = ("virt_on_", "virt_tag_")
-# What inet_aton(3) takes for an address although it is none in full: 127.1
-_DOTTED_NUMBERS = re.compile(r"\d+(\.\d+)+")
+# inet_aton(3) takes 127.1 and 0x7f000001 for addresses. A plain number below this is one to nobody: it is in 0.0.0.0/8.
+_LEAST_NUMBER = 2**24
 
 
 def reserved_meaning(name: str) -> str | None:
@@ -43,5 +44,10 @@ def _is_address(text: str) -> bool:
     try:
         ipaddress.ip_address(text.strip("[]"))
     except ValueError:
-        return bool(_DOTTED_NUMBERS.fullmatch(text))
+        try:
+            # What is after white space it does not read.
+            found = "" if " " in text else socket.inet_aton(text)
+        except (OSError, ValueError):
+            return False
+        return bool(found) and not (text.isdecimal() and int(text) < _LEAST_NUMBER)
     return True

@@ -92,8 +92,10 @@ class Leases:
         try:
             for lease in self._conn.networkLookupByName(network).DHCPLeases():
                 leases.setdefault((lease.get("mac") or "").lower(), []).append(lease)
-        except libvirt.libvirtError:
-            return None  # a machine's own answer has the reason, if it matters
+        except (libvirt.libvirtError, UnicodeDecodeError):
+            # A machine's own answer has the reason, if it matters, and has no host name in it, which one guest may
+            # have sent in bytes that the bindings cannot decode.
+            return None
         for known in leases.values():
             # A guest that was made anew under its MAC address has another client ID, and its old lease is there still.
             known.sort(key=_until, reverse=True)

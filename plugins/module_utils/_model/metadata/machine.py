@@ -11,6 +11,8 @@ libvirt's rule for such elements: one top-level element a namespace
 from __future__ import annotations
 
 import json
+import math
+import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
@@ -307,6 +309,10 @@ def _variables(element: etree._Element | None) -> dict[str, t.Any]:
     return loaded if isinstance(loaded, dict) and _is_plain(loaded) else {}
 
 
+# Half of a character, which JSON can say and UTF-8 cannot.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 def can_be_noted(variables: dict[str, t.Any]) -> bool:
     """Whether variables are read from the metadata again: one that is not takes all others with it."""
     try:
@@ -320,10 +326,12 @@ def _refuse(constant: str) -> None:
 
 
 def _is_plain(value: t.Any, levels: int = _MOST_LEVELS) -> bool:
-    """Whether a value from JSON is only a value, wherever it goes."""
+    """Whether a value from JSON is only a value, wherever it goes: also into UTF-8, and into JSON again."""
+    if isinstance(value, str):
+        return not _SURROGATE.search(value)
     if not isinstance(value, (dict, list)):
-        return True
-    if isinstance(value, dict) and any(key.startswith(_ANSIBLE_TYPE) for key in value):
+        return not isinstance(value, float) or math.isfinite(value)
+    if isinstance(value, dict) and any(key.startswith(_ANSIBLE_TYPE) or _SURROGATE.search(key) for key in value):
         return False
     items = value.values() if isinstance(value, dict) else value
     return levels > 0 and all(_is_plain(item, levels - 1) for item in items)

@@ -235,3 +235,9 @@ def test_the_limit_is_a_long_one_afterwards(seconds: float, limit: int) -> None:
 def test_a_driver_without_agents() -> None:
     with open_connection("test:///default") as connection, agent_limit(connection.lookupByName("test"), 5):
         pass
+
+
+def test_an_answer_that_is_no_text_is_an_error_of_ours() -> None:
+    words = r"^cannot list them: libvirt's answer has bytes in it that are not UTF-8"
+    with pytest.raises(HostError, match=words), translate_errors("cannot list them"):
+        b"\xed\xa0\x80".decode()

@@ -20,6 +20,9 @@ HOSTS = [
     "ip6-localhost",
     "192.0.2.7",
     "127.1",
+    "0x7f000001",
+    "0x7f.1",
+    "2130706433",
     "2001:db8::1",
 ]
 GROUPS = [
@@ -44,7 +47,8 @@ def test_what_means_something_already(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["web1", "localhosts", "my-localhost", "allo", "virt1", "virt_x", "10", "1.example", "v1.2"]
+    "name",
+    ["web1", "localhosts", "my-localhost", "allo", "virt1", "virt_x", "10", "0x", "1.example", "v1.2"],
 )
 def test_what_a_machine_may_be_called(name: str) -> None:
     assert reserved_meaning(name) is None

@@ -217,6 +217,25 @@ def test_a_machine_is_asked_itself_where_its_network_does_not_tell_its_leases(no
     assert hypervisor.asked == ["other"]
 
 
+def test_a_guest_that_sends_no_text_as_its_name_hides_nobody(node_uri: str) -> None:
+    """libvirt 9.0 hands its DHCP host name on, and the bindings fail for all leases of the network."""
+
+    class Mistaken(LeasedNetworks):
+        def DHCPLeases(self) -> list[dict[str, t.Any]]:  # noqa: N802 - libvirt's name
+            return [{"mac": WEB1_MAC, "hostname": b"x\xed\xa0\x80".decode()}]
+
+    with open_connection(node_uri) as conn:
+        found, _errors = find_addresses(
+            conn.lookupByName("web1"),
+            [NicQuery(WEB1_MAC, "network", network="default")],
+            running=True,
+            agent_connected=False,
+            limits=LIMITS,
+            leases=Leases(Mistaken()),
+        )
+    assert [address.origin for address in found[0]] == ["lease"]
+
+
 def test_the_lease_that_ends_last_is_the_one_of_a_machine_that_was_made_anew() -> None:
     """Its MAC address is the old one, its client ID is not, and so it has a second lease."""
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     NicNote,
     SeedNote,
     VolumeNote,
+    can_be_noted,
     notes_from_element,
     read_notes,
 )
@@ -115,3 +117,12 @@ def test_variables_that_are_more_than_values_count_as_none(nonsense: str) -> Non
 def test_a_delay_that_nobody_can_have_asked_for_counts_as_none() -> None:
     xml = notes_to_xml(MachineNotes(order=5, delay_seconds=7)).replace('"7"', f'"{"9" * 30}"')
     assert notes_from_element(etree.fromstring(xml)).delay_seconds == 0
+
+
+@pytest.mark.parametrize("text", [r'{"a":"\ud800"}', r'{"\ud800":1}', '{"a":[1e400]}'])
+def test_variables_that_no_answer_could_hold_are_not_read(text: str) -> None:
+    """One machine's would take the answer of its hypervisor with it."""
+    assert not can_be_noted(json.loads(text))
+    xml = notes_to_xml(MachineNotes(variables={"a": 1})).replace('{"a": 1}', text)
+    assert text in xml
+    assert notes_from_element(etree.fromstring(xml)).variables == {}
