@@ -819,11 +819,13 @@ options:
   watchdog:
     description:
       - A watchdog, as its action or as a mapping. V(none) means no watchdog, which is the default for a new machine.
+      - libvirt 9.1 and newer give each machine of type q35 an C(itco) with action V(reset), which does nothing unless
+        the guest uses it. It is there beside the one of this option, and with V(none) too.
     type: raw
     suboptions:
       model:
         description:
-          - Its model.
+          - Its model. The default is V(i6300esb). V(itco) is that of type q35, with libvirt 9.1 or newer.
         type: str
         default: i6300esb
         choices: [itco, i6300esb, ib700]

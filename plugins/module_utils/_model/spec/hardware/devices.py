@@ -18,6 +18,7 @@ from ..fields import validators
 from ..fields.shapes import DeviceField, ListField
 from ..fields.table import AttributeField, Field, FlagField, TextField, ValueEncoding, Values, drop, number_or_text
 from .host_devices import HostDevices
+from .watchdog import WATCHDOG
 
 LOOPBACK = "127.0.0.1"
 _INDEX = validators.whole_number(0, 65535)
@@ -303,19 +304,6 @@ RNG = _Rng(
     ),
     short="source",
     fixed=(("@model", "virtio"), ("backend@model", "random"), ("backend", "/dev/urandom")),
-)
-WATCHDOG = DeviceField(
-    "watchdog",
-    "devices/watchdog",
-    (
-        AttributeField("model", validators.choice("itco", "i6300esb", "ib700"), "@model"),
-        AttributeField(
-            "action", validators.choice("reset", "shutdown", "poweroff", "pause", "dump", "inject-nmi"), "@action"
-        ),
-    ),
-    short="action",
-    none="none",
-    fixed=(("@model", "i6300esb"), ("@action", "reset")),
 )
 TPM = DeviceField(
     "tpm",
