@@ -495,7 +495,7 @@ options:
     suboptions:
       model:
         description:
-          - The interface of the TPM.
+          - The interface of the TPM. V(tpm-crb) has no version V(1.2), with which the default is V(tpm-tis).
         type: str
         default: tpm-crb
         choices: [tpm-crb, tpm-tis]
@@ -545,7 +545,7 @@ options:
         choices: [utc, localtime, timezone, variable]
       timezone:
         description:
-          - The time zone of the clock, such as V(Europe/Vienna). It makes the offset V(timezone).
+          - The time zone of the clock, such as V(Europe/Vienna). It makes the offset V(timezone), which needs it.
         type: str
       adjustment:
         description:
@@ -606,8 +606,8 @@ options:
   events:
     description:
       - What happens to the machine when it powers itself off, reboots or crashes. V(destroy) stops it, V(restart)
-        starts it again, V(preserve) keeps its resources so that it can be examined, and V(rename-restart) is as
-        V(restart) with QEMU. V(coredump-destroy) and V(coredump-restart) write a core dump first.
+        starts it again. After a crash, V(preserve) keeps its resources so that it can be examined, and
+        V(coredump-destroy) and V(coredump-restart) write a core dump first.
     type: dict
     suboptions:
       poweroff:
@@ -615,19 +615,19 @@ options:
           - What happens when the guest powers off.
         type: str
         default: destroy
-        choices: [destroy, restart, preserve, rename-restart]
+        choices: [destroy, restart]
       reboot:
         description:
           - What happens when the guest reboots.
         type: str
         default: restart
-        choices: [destroy, restart, preserve, rename-restart]
+        choices: [destroy, restart]
       crash:
         description:
           - What happens when the guest crashes.
         type: str
         default: destroy
-        choices: [destroy, restart, preserve, rename-restart, coredump-destroy, coredump-restart]
+        choices: [destroy, restart, preserve, coredump-destroy, coredump-restart]
   serials:
     description:
       - The serial devices, instead of the one that every machine has by default, which is logged on the hypervisor.
@@ -819,11 +819,13 @@ options:
   watchdog:
     description:
       - A watchdog, as its action or as a mapping. V(none) means no watchdog, which is the default for a new machine.
+      - libvirt 9.1 and newer give each machine of type q35 an C(itco) with action V(reset), which does nothing unless
+        the guest uses it. It is there beside the one of this option, and with V(none) too.
     type: raw
     suboptions:
       model:
         description:
-          - Its model.
+          - Its model. The default is V(i6300esb). V(itco) is that of type q35, with libvirt 9.1 or newer.
         type: str
         default: i6300esb
         choices: [itco, i6300esb, ib700]

@@ -43,6 +43,8 @@ BESIDE: dict[str, Values] = {
     "graphics": Values(),
     "graphics.port": values.numbers(1, 65535),
     "rng": Values(),
+    "watchdog": Values(),
+    "tpm": Values(),
     "host_devices": HOST_DEVICES,
     "nics.virtualport": Values(),
     "nics.link": values.PLAIN_BOOLEAN,

@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import check_fragment
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware import cpu
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware import cpu, devices
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name, pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import NO_ORDER
 
@@ -92,6 +92,8 @@ def of_rule(rule: t.Any, place: str) -> Values:
     """Return what a rule accepts. Raises TextError where nothing here says it."""
     if place in PLACES:
         return PLACES[place]
+    if isinstance(rule, devices.decimals):
+        return Values(words=(*rule.words, *map(float, rule.words)))
     if isinstance(rule, validators.choice):
         return Values(words=rule.words)
     if isinstance(rule, cpu._microseconds):

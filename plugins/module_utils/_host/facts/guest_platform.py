@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..._base.errors import UnsupportedError, inside, one_of_these
 from ..._base.xml import etree, read_description
 from ..._model.spec.fields.table import Values
@@ -17,6 +19,9 @@ from .guest_capabilities import GuestCapabilities
 # Where virtlogd may write on every distribution, whatever AppArmor and SELinux say.
 _QEMU_LOG_DIR = "/var/log/libvirt/qemu"
 _EMULATED_CPU = "Nehalem"
+# The watchdog in the chipset of q35 machines, for libvirt 9.1.0 and newer
+# (https://libvirt.org/formatdomain.html#watchdog-devices).
+_ITCO, _ITCO_SINCE = "itco", 9001000
 
 
 class GuestPlatforms(GuestCapabilities):
@@ -64,6 +69,17 @@ class GuestPlatforms(GuestCapabilities):
         capabilities = self._capabilities(machine_type)
         if capabilities is not None:
             check_capabilities(machine, capabilities, where)
+        self._check_watchdog(machine, machine_type, where)
+
+    def _check_watchdog(self, machine: Machine, machine_type: str | None, where: str) -> None:
+        watchdog = machine.hardware.get("watchdog")
+        if not isinstance(watchdog, Mapping) or watchdog.get("model") != _ITCO:
+            return
+        place, hint = inside(where, "watchdog.model"), "Take i6300esb, or leave model out"
+        if self._conn.getLibVersion() < _ITCO_SINCE:
+            raise UnsupportedError("libvirt on this hypervisor is too old for itco", where=place, hint=hint)
+        if machine_type is not None and "q35" not in machine_type:
+            raise UnsupportedError("only machines of type q35 have an itco", where=place, hint=hint)
 
     def _cpu_of_new(self, machine: Machine, capabilities: etree._Element | None) -> Values:
         """The CPU of a new machine that does not say it."""

@@ -96,10 +96,10 @@ _DEVICES = {"disks": "devices/disk", "nics": "devices/interface"}
 _HOST_CPU = "host-passthrough"
 # Elements whose absence means no: the running machine has to have them where the definition has them, and only there.
 _YES_OR_NO = frozenset(
-    {"acpi", "apic", "pae", "hugepages", "nosharepages", "locked", "discard", "readonly", "rng", "watchdog", "tpm"}
+    {"acpi", "apic", "pae", "hugepages", "nosharepages", "locked", "discard", "readonly", "rng", "tpm"}
 )
 # Elements that make up a list: as many of them, in the same order.
-_LISTS = frozenset({"boot", "cell", "page", "vcpusched", "filesystem", "serial", "console"})
+_LISTS = frozenset({"boot", "cell", "page", "vcpusched", "filesystem", "serial", "console", "watchdog"})
 # Elements of which there are many in any order: the attribute that tells them apart, if it is not called ``name``.
 _NAMES = {"vcpupin": "vcpu", "iothreadpin": "iothread", "memnode": "cellid", "sibling": "id"}
 # What inside those elements is not compared: where a device is in the guest and what QEMU calls it; and the mode of

@@ -36,6 +36,12 @@ class _Clock(GroupField):
         values = super().check(value, where, have)
         if "timezone" in values:
             values["offset"] = "timezone"
+        if values.get("offset") == "timezone" and not (values.get("timezone") or (have or {}).get("timezone")):
+            raise InputError(
+                "offset timezone needs a time zone",
+                where=inside(where, "timezone"),
+                hint="Write it like Europe/Berlin",
+            )
         if values.get("offset") == "timezone" and "adjustment" in values:
             raise InputError("a time zone has no adjustment", where=inside(where, "adjustment"))
         if values.get("offset") == "variable" and values.get("adjustment") == "reset":
@@ -139,7 +145,8 @@ CLOCK = _Clock(
         ),
     ),
 )
-_REACTION = validators.choice("destroy", "restart", "preserve", "rename-restart")
+# What libvirt's driver for QEMU takes of its words (qemuValidateLifecycleAction in src/qemu/qemu_validate.c).
+_REACTION = validators.choice("destroy", "restart")
 EVENTS = GroupField(
     "events",
     "",
@@ -148,9 +155,7 @@ EVENTS = GroupField(
         TextField("reboot", _REACTION, "on_reboot"),
         TextField(
             "crash",
-            validators.choice(
-                "destroy", "restart", "preserve", "rename-restart", "coredump-destroy", "coredump-restart"
-            ),
+            validators.choice("destroy", "restart", "preserve", "coredump-destroy", "coredump-restart"),
             "on_crash",
         ),
     ),

@@ -18,6 +18,7 @@ from ..fields import validators
 from ..fields.shapes import DeviceField, ListField
 from ..fields.table import AttributeField, Field, FlagField, TextField, ValueEncoding, Values, drop, number_or_text
 from .host_devices import HostDevices
+from .watchdog import WATCHDOG
 
 LOOPBACK = "127.0.0.1"
 _INDEX = validators.whole_number(0, 65535)
@@ -231,6 +232,38 @@ class _Characters(ListField):
         return index if all(want in (None, there) for want, there in kinds) else None
 
 
+class decimals(validators.choice):  # noqa: N801 - used like the rules beside it
+    """A rule for one of a few versions, which YAML reads as a number without quotes."""
+
+    def __call__(self, value: t.Any, where: str) -> str:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return super().__call__(str(float(value)) if number else value, where)
+
+
+_CRB = "tpm-crb"
+_WITHOUT_CRB = "1.2"
+
+
+@dataclass(frozen=True)
+class _Tpm(DeviceField):
+    """A TPM 1.2 has an older interface than a new TPM has by itself."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values | bool:
+        values = super().check(value, where, have)
+        if not isinstance(values, dict):
+            return values
+        there = have if isinstance(have, Mapping) else {"model": _CRB}
+        if values.get("version", there.get("version")) != _WITHOUT_CRB:
+            return values
+        if values.get("model") == _CRB:
+            raise InputError(
+                f"a {_CRB} has no version {_WITHOUT_CRB}",
+                where=inside(where, "model"),
+                hint="Write tpm-tis, or version 2.0",
+            )
+        return {"model": "tpm-tis", **values} if there.get("model") == _CRB and "version" in values else values
+
+
 _SERIAL_TARGETS = ("isa-serial", "usb-serial", "pci-serial", "spapr-vio-serial", "system-serial", "sclp-serial")
 _CONSOLE_TARGETS = ("serial", "virtio", "sclp", "sclplm", "xen")
 _CHARACTER_DEVICE = (
@@ -304,28 +337,15 @@ RNG = _Rng(
     short="source",
     fixed=(("@model", "virtio"), ("backend@model", "random"), ("backend", "/dev/urandom")),
 )
-WATCHDOG = DeviceField(
-    "watchdog",
-    "devices/watchdog",
-    (
-        AttributeField("model", validators.choice("itco", "i6300esb", "ib700"), "@model"),
-        AttributeField(
-            "action", validators.choice("reset", "shutdown", "poweroff", "pause", "dump", "inject-nmi"), "@action"
-        ),
-    ),
-    short="action",
-    none="none",
-    fixed=(("@model", "i6300esb"), ("@action", "reset")),
-)
-TPM = DeviceField(
+TPM = _Tpm(
     "tpm",
     "devices/tpm",
     (
-        AttributeField("model", validators.choice("tpm-crb", "tpm-tis"), "@model"),
-        AttributeField("version", validators.choice("1.2", "2.0"), "backend@version"),
+        AttributeField("model", validators.choice(_CRB, "tpm-tis"), "@model"),
+        AttributeField("version", decimals("1.2", "2.0"), "backend@version"),
     ),
     short="version",
-    fixed=(("@model", "tpm-crb"), ("backend@type", "emulator"), ("backend@version", "2.0")),
+    fixed=(("@model", _CRB), ("backend@type", "emulator"), ("backend@version", "2.0")),
 )
 SHARED_FOLDERS = ListField(
     "shared_folders",

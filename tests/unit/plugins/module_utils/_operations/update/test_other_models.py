@@ -10,8 +10,12 @@ import typing as t
 import pytest
 from lxml import etree
 
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host
+from ansible_collections.brine.virt.plugins.module_utils._host.facts import guest_platform
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machines
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import BASE, Host
 
 pytestmark = pytest.mark.medium
 
@@ -116,3 +120,19 @@ def test_a_cpu_of_another_mode(host: Host, cpu: t.Any) -> None:
     (found,) = become(host, cpu=cpu).findall("cpu")
     kept = cpu == "host-passthrough"
     assert (found.get("migratable"), found.get("check") == "none") == ("on" if kept else None, kept)
+
+
+def test_the_watchdog_of_the_chipset_needs_a_newer_libvirt(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.make({"name": "a"})
+    version = host.conn.getLibVersion()
+    monkeypatch.setattr(guest_platform, "_ITCO_SINCE", version + 1)
+    for name in ("a", "new"):
+        with pytest.raises(UnsupportedError, match=r"^machines\[0\]\.watchdog\.model: libvirt .* is too old for itco"):
+            host.plan({"name": name, "watchdog": {"model": "itco"}})
+    host.plan({"name": "a", "watchdog": "poweroff"})
+    monkeypatch.setattr(guest_platform, "_ITCO_SINCE", version)
+    (machine,) = read_machines([{**BASE, "name": "new", "watchdog": {"model": "itco"}}])
+    guests = Hypervisor(host.conn, image_pool="images").guests
+    guests.check(machine, "pc-q35-7.2")
+    with pytest.raises(UnsupportedError, match=r"^watchdog\.model: only machines of type q35 have an itco"):
+        guests.check(machine, "pc-i440fx-7.2")

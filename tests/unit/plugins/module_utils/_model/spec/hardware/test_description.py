@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Field,
+    check_field,
     check_table,
     covers,
     read_table,
@@ -130,6 +131,10 @@ def test_nothing_is_written_for_a_domain_that_has_nothing(field: Field) -> None:
         ("watchdog", "poweroff", {"action": "poweroff"}),
         ("watchdog", "none", False),
         ("tpm", True, {}),
+        ("tpm", 2.0, {"version": "2.0"}),
+        ("tpm", 2, {"version": "2.0"}),
+        ("tpm", 1.2, {"model": "tpm-tis", "version": "1.2"}),
+        ("tpm", {"version": "1.2"}, {"model": "tpm-tis", "version": "1.2"}),
         ("host_devices", "pci_0000_03_00_0", ("0000:03:00.0",)),
         ("host_devices", ["046D:C52B"], ("046d:c52b",)),
     ],
@@ -156,6 +161,13 @@ def test_short_ways_to_say_it(option: str, written: t.Any, value: t.Any) -> None
         ("shared_folders", [{"source": "srv", "tag": "x"}], "shared_folders[0].source"),
         ("events", {"crash": "ignore"}, "events.crash"),
         ("events", {"fire": "ignore"}, "events"),
+        ("events", {"poweroff": "preserve"}, "events.poweroff"),
+        ("events", {"reboot": "preserve"}, "events.reboot"),
+        ("events", {"reboot": "rename-restart"}, "events.reboot"),
+        ("events", {"crash": "rename-restart"}, "events.crash"),
+        ("tpm", {"model": "tpm-crb", "version": 1.2}, "tpm.model"),
+        ("tpm", 3.0, "tpm.version"),
+        ("clock", {"offset": "timezone"}, "clock.timezone"),
         ("watchdog", {"action": "bark"}, "watchdog.action"),
     ],
 )
@@ -180,6 +192,20 @@ def test_numa_cells_that_do_not_fit_together(cells: list[dict[str, t.Any]], wher
     with pytest.raises(InputError) as caught:
         FIELDS["cpu"].check({"numa": rows}, "cpu")
     assert str(caught.value) == f"{where}: {says}"
+
+
+@pytest.mark.parametrize(
+    ("option", "have", "written", "value"),
+    [
+        ("tpm", {"model": "tpm-crb", "version": "2.0"}, 1.2, {"model": "tpm-tis", "version": "1.2"}),
+        ("tpm", {"model": "tpm-tis", "version": "1.2"}, {"version": "1.2"}, {"version": "1.2"}),
+        ("tpm", {"model": "tpm-spapr", "version": "2.0"}, {"version": "1.2"}, {"version": "1.2"}),
+        ("events", {"reboot": "preserve"}, {"reboot": "preserve"}, {"reboot": "preserve"}),
+        ("clock", {"offset": "timezone", "timezone": "Europe/Berlin"}, "timezone", {"offset": "timezone"}),
+    ],
+)
+def test_what_a_machine_has_counts(option: str, have: t.Any, written: t.Any, value: t.Any) -> None:
+    assert check_field(FIELDS[option], written, option, have) == value
 
 
 def test_a_console_listens_on_the_loopback_address_unless_told_otherwise() -> None:
