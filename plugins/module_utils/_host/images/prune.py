@@ -51,13 +51,15 @@ class PruneDecision:
 @dataclass(frozen=True)
 class PruneResult:
     """One look at the store: all of its volumes that are images, what becomes of those in question; blocked: some stay
-    because of what was not seen, and unseen says what that is; shared: that is what other hypervisors use."""
+    because of what was not seen, and unseen says what that is; shared: that is what other hypervisors use. used_here:
+    the volumes in question that something here uses, or may use."""
 
     before: tuple[str, ...]
     decisions: tuple[PruneDecision, ...]
     unseen: tuple[str, ...]
     blocked: bool = False
     shared: bool = False
+    used_here: tuple[str, ...] = ()
 
     @property
     def gone(self) -> tuple[str, ...]:
@@ -82,12 +84,14 @@ class PruneOptions:
 @dataclass(frozen=True)
 class _Use:
     """users: in words, by the image's volume. unseen: what keeps all of them, after what the user knows of it; shared:
-    that machines of other hypervisors may use them is among it. foreign: what only has the name of an image."""
+    that machines of other hypervisors may use them is among it. foreign: what only has the name of an image. here: what
+    something on this hypervisor uses, or all of them where something that cannot be seen here may use them."""
 
     users: dict[str, tuple[str, ...]]
     unseen: tuple[str, ...]
     shared: bool
     foreign: frozenset[str] = frozenset()
+    here: tuple[str, ...] = ()
 
 
 def prune_images(
@@ -110,7 +114,7 @@ def prune_images(
         use = _use(conn, pool, chosen, prune_options)
         decisions = tuple(_decide(pool, chosen, use, prune_options))
         blocked = any(decision.reason == _words(use) for decision in decisions)
-        prune_result = PruneResult(_volumes(images), decisions, use.unseen, blocked, use.shared)
+        prune_result = PruneResult(_volumes(images), decisions, use.unseen, blocked, use.shared, use.here)
         if not check_mode:
             _delete(pool, prune_result.gone)
         return prune_result
@@ -205,7 +209,8 @@ def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], prune_opti
     for index, words in unseen_users(conn, [(pool, volume) for volume in unused]).items():
         users[unused[index]] = (words,)
     foreign: frozenset[str] = not_brought(pool, _volumes(images)) if pool.clones_images else frozenset()
-    return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None, foreign)
+    here = tuple(volume for volume in users if unseen or set(users[volume]) - {OTHER_HYPERVISOR})
+    return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None, foreign, here)
 
 
 def _decide(
