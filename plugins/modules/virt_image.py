@@ -65,6 +65,9 @@ options:
       - V(absent) removes the image O(name), in all versions that are stored under this name. If anything uses one of
         them, the task fails, names what uses it, and removes none.
       - V(pruned) removes all images that nothing uses, except the newest of each name, see O(keep).
+      - A file that only has the name of an image is kept. It is an image if it has the extended attribute that this
+        module notes, or the mode of a stored image (V(0444), V(0400)). Any other one, such as an image that came with a
+        machine that was moved, is read in full before it is removed, and its SHA-256 has to fit its name.
       - An option that does not apply to the state is an error.
       - An image is in use by a machine, running or not, if it is one of the machine's disks or backs one, if the
         machine was created from it, or has a snapshot with it. It is also in use by any volume in an active storage
@@ -179,6 +182,8 @@ options:
         is of type V(netfs) or V(rbd), or is on a network or cluster file system (NFS, CephFS, GlusterFS, GFS2, OCFS2
         and such).
       - The empty list means that they were asked, and use none.
+      - What each of them answers is RV(used_here), which also has what is kept there out of doubt. RV(kept[].used_by)
+        does not have that.
     type: list
     elements: str
   timeout:
@@ -296,8 +301,7 @@ EXAMPLES = r"""
   brine.virt.virt_image:
     state: pruned
     used_elsewhere: >-
-      {{ ansible_play_hosts_all | map('extract', hostvars, ['seen', 'kept']) | flatten
-         | selectattr('used_by') | map(attribute='volume') | unique }}
+      {{ ansible_play_hosts_all | map('extract', hostvars, ['seen', 'used_here']) | flatten | unique }}
   run_once: true
 
 - name: Remove one build, unless something uses it
@@ -432,6 +436,16 @@ kept:
       returned: always
       type: str
       sample: used by machine web1, volume default/web1-system.qcow2
+used_here:
+  description:
+    - The volumes, of the images that were considered, that something on this hypervisor uses or may use, for
+      O(used_elsewhere) on another hypervisor.
+    - If it cannot be determined here what is in use, as with a storage pool that is not active, these are all of them,
+      unless O(ignore_unseen=true).
+  returned: O(state=pruned)
+  type: list
+  elements: str
+  sample: [debian-4f2c9e5d1b7a8036.qcow2]
 """
 
 import typing as t

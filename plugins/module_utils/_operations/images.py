@@ -240,6 +240,7 @@ def clear_images(
             for decision in prune_result.decisions
             if not decision.goes
         ]
+        answer["used_here"] = list(prune_result.used_here)
     return answer
 
 

@@ -25,6 +25,7 @@ from ..storage.volumes import delete_volume
 from .clustered import clear_parts, clones_of, delete_image, not_brought, stored_seconds
 from .files import Deadline
 from .listing import store_pool, stored_at, stored_names
+from .provenance import is_brought
 
 OTHER_HYPERVISOR = "another hypervisor"
 ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and list the images they use in used_elsewhere"
@@ -51,13 +52,15 @@ class PruneDecision:
 @dataclass(frozen=True)
 class PruneResult:
     """One look at the store: all of its volumes that are images, what becomes of those in question; blocked: some stay
-    because of what was not seen, and unseen says what that is; shared: that is what other hypervisors use."""
+    because of what was not seen, and unseen says what that is; shared: that is what other hypervisors use. used_here:
+    the volumes in question that something here uses, or may use."""
 
     before: tuple[str, ...]
     decisions: tuple[PruneDecision, ...]
     unseen: tuple[str, ...]
     blocked: bool = False
     shared: bool = False
+    used_here: tuple[str, ...] = ()
 
     @property
     def gone(self) -> tuple[str, ...]:
@@ -82,12 +85,14 @@ class PruneOptions:
 @dataclass(frozen=True)
 class _Use:
     """users: in words, by the image's volume. unseen: what keeps all of them, after what the user knows of it; shared:
-    that machines of other hypervisors may use them is among it. foreign: what only has the name of an image."""
+    that machines of other hypervisors may use them is among it. foreign: what only has the name of an image. here: what
+    something on this hypervisor uses, or all of them where something that cannot be seen here may use them."""
 
     users: dict[str, tuple[str, ...]]
     unseen: tuple[str, ...]
     shared: bool
     foreign: frozenset[str] = frozenset()
+    here: tuple[str, ...] = ()
 
 
 def prune_images(
@@ -107,10 +112,10 @@ def prune_images(
     with _alone(pool, deadline, check_mode=check_mode):
         images = stored_names(pool)
         chosen = [image for image in images if name in (None, image.name)]
-        use = _use(conn, pool, chosen, prune_options)
+        use = _use(conn, pool, chosen, prune_options, read_only=check_mode)
         decisions = tuple(_decide(pool, chosen, use, prune_options))
         blocked = any(decision.reason == _words(use) for decision in decisions)
-        prune_result = PruneResult(_volumes(images), decisions, use.unseen, blocked, use.shared)
+        prune_result = PruneResult(_volumes(images), decisions, use.unseen, blocked, use.shared, use.here)
         if not check_mode:
             _delete(pool, prune_result.gone)
         return prune_result
@@ -134,7 +139,7 @@ def remove_images(
         images = stored_names(pool)
         chosen = [image for image in images if image.volume == name_or_volume]
         chosen = chosen or [image for image in images if image.name == name_or_volume]
-        use = _use(conn, pool, chosen, prune_options)
+        use = _use(conn, pool, chosen, prune_options, read_only=check_mode)
         for image in chosen:
             if use.users[image.volume]:
                 raise ConflictError(
@@ -187,8 +192,10 @@ def _alone(pool: Pool, deadline: Deadline, *, check_mode: bool) -> t.Iterator[No
         yield
 
 
-def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], prune_options: PruneOptions) -> _Use:
-    """Who uses these images."""
+def _use(
+    conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], prune_options: PruneOptions, *, read_only: bool
+) -> _Use:
+    """Who uses these images. read_only: as for is_brought."""
     usage, there = Usage(conn), prune_options.used_elsewhere
     elsewhere = seen_elsewhere(pool) if there is None else None
     unseen = [unknown.words for unknown in usage.unknown] if images and not prune_options.ignore_unseen else []
@@ -204,8 +211,18 @@ def _use(conn: VirConnect, pool: Pool, images: t.Sequence[ImageName], prune_opti
     unused = [image.volume for image in images if not users[image.volume]]
     for index, words in unseen_users(conn, [(pool, volume) for volume in unused]).items():
         users[unused[index]] = (words,)
-    foreign: frozenset[str] = not_brought(pool, _volumes(images)) if pool.clones_images else frozenset()
-    return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None, foreign)
+    if pool.clones_images:
+        foreign = not_brought(pool, _volumes(images))
+    else:
+        # Of what is used nobody need know: it stays, and is counted.
+        foreign = frozenset(
+            image.volume
+            for image in images
+            if not users[image.volume]
+            and not is_brought(pool.volume_path(image.volume), image.digest, read_only=read_only)
+        )
+    here = tuple(volume for volume in users if unseen or set(users[volume]) - {OTHER_HYPERVISOR})
+    return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None, foreign, here)
 
 
 def _decide(

@@ -431,7 +431,7 @@ def test_images_are_pruned_and_removed(task: Task, node: t.Any, web: t.Any, sour
         pruned = task(state="pruned", keep=0, check_mode=check_mode)
         assert pruned["changed"] is True
         assert pruned["pruned"] == [{"name": "debian", "volume": VOLUME, "pool": "images", "size_bytes": 1024}]
-        assert pruned["kept"] == []
+        assert (pruned["kept"], pruned["used_here"]) == ([], [])
         assert pruned["diff"] == {"before": {"volumes": [VOLUME, other]}, "after": {"volumes": [other]}}
     removed = task(name=other, state="absent")
     assert (removed["changed"], [item["volume"] for item in removed["pruned"]]) == (True, [other])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, locked_directory
+from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance import keep_provenance, load_provenance
 from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import (
     PruneOptions,
     PruneResult,
@@ -27,6 +29,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.prune impo
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import Provenance
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     ImageNote,
     MachineNotes,
@@ -58,6 +62,7 @@ class Host:
         for age, name in enumerate([OTHER, NEW, OLD]):
             image_format = name.rsplit(".", 1)[1]
             self.qemu_img("create", "-q", "-f", image_format, str(self.store / name), "1M")
+            (self.store / name).chmod(0o444)
             os.utime(self.store / name, (1_000_000 - age, 1_000_000 - age))
             self.images.createXML(VOLUME.format(name=name, rest=""), 0)
 
@@ -81,6 +86,14 @@ class Host:
         if running:
             machine.create()
         return machine
+
+    def add_file(self, name: str, content: bytes, mode: int = 0o644) -> Path:
+        """A file in the store that virt_image has not brought."""
+        path = self.store / name
+        path.write_bytes(content)
+        path.chmod(mode)
+        self.images.createXML(VOLUME.format(name=name, rest=""), 0)
+        return path
 
     def users(self) -> dict[str, tuple[str, ...]]:
         found = self.prune(check_mode=True)
@@ -276,6 +289,52 @@ def test_a_disk_that_cannot_be_read_may_stand_on_anything(host: Host, monkeypatc
     assert found.gone == ()
 
 
+class TestWhatOnlyHasTheNameOfAnImage:
+    DUMPS = ("db-2026112718535300.raw", "db-2026112819000000.raw")
+    WHY = "nothing shows that it is an image which was brought there: it only has the name of one"
+
+    def test_it_is_kept(self, host: Host) -> None:
+        for name in self.DUMPS:
+            host.add_file(name, b"the only dump")
+        for check_mode in (True, False):
+            found = host.prune(keep=0, name="db", check_mode=check_mode)
+            assert [decision.reason for decision in found.decisions] == [self.WHY] * 2
+        with pytest.raises(ConflictError) as caught:
+            host.remove("db")
+        assert str(caught.value) == (
+            f"name: volume {self.DUMPS[0]} of pool images is kept: {self.WHY}. "
+            f"If nobody needs it: virsh vol-delete {self.DUMPS[0]} --pool images"
+        )
+        assert {*self.DUMPS} < host.volumes()
+
+    def test_it_is_not_counted_among_the_newest(self, host: Host) -> None:
+        host.add_file(f"debian-{'d' * 16}.qcow2", b"newer than all of them")
+        assert host.prune(keep=1, name="debian").gone == (OLD,)
+
+    @pytest.mark.parametrize("mode", [0o644, 0o600])
+    def test_an_image_that_a_move_has_sent_is_one_by_its_content(self, host: Host, mode: int) -> None:
+        content = b"sent with a machine"
+        sha256 = hashlib.sha256(content).hexdigest()
+        path = host.add_file(f"moved-{sha256[:16]}.raw", content, mode)
+        assert host.prune(name="moved", check_mode=True).gone == (path.name,)
+        assert load_provenance(str(path), sha256[:16]) == Provenance()
+        assert host.prune(keep=1, name="moved").gone == ()
+        # Then it need not be read again.
+        if not keep_provenance(str(host.store), Provenance()):
+            pytest.skip("no extended attributes here")
+        assert load_provenance(str(path), sha256[:16]).content("sha256") == sha256
+        assert host.remove(path.name).gone == (path.name,)
+
+    def test_it_is_one_by_its_mode_or_by_its_note(self, host: Host) -> None:
+        host.add_file(f"published-{'d' * 16}.raw", b"read-only", 0o444)
+        host.add_file(f"private-{'d' * 16}.raw", b"read-only", 0o400)
+        noted = host.add_file(f"noted-{'d' * 16}.raw", b"as the note says")
+        if not keep_provenance(str(noted), Provenance((Checksum("sha256", "d" * 64),))):
+            noted.chmod(0o444)
+        for name in ("published", "private", "noted"):
+            assert len(host.prune(name=name).gone) == 1
+
+
 class TestInAPoolThatOtherHypervisorsSee:
     SHARED = "storage pool images lies on a file system of type nfs4"
 
@@ -313,6 +372,37 @@ class TestInAPoolThatOtherHypervisorsSee:
                 host.conn, "images", OTHER, PruneOptions(0, False, frozenset({OTHER})), Deadline(600), check_mode=False
             )
         assert self.prune(host, frozenset()).gone == (OTHER,)
+
+    def ask(
+        self, host: Host, keep: int = 0, ignore_unseen: bool = False, there: frozenset[str] = frozenset()
+    ) -> set[str]:
+        prune_options = PruneOptions(keep, ignore_unseen, there or None)
+        return set(prune_images(host.conn, "images", None, prune_options, Deadline(600), check_mode=True).used_here)
+
+    def test_each_of_them_says_what_it_uses_or_may_use(self, host: Host) -> None:
+        assert self.ask(host) == set()
+        host.add_machine("a", notes=MachineNotes(image=ImageNote("debian", OLD, "images")))
+        # That an image is the newest of its name, or that others use it, is not what is asked.
+        assert self.ask(host) == self.ask(host, keep=1) == self.ask(host, there=frozenset({OTHER})) == {OLD}
+        host.add_pool("data", host.directory / "data", active=False)
+        assert self.ask(host) == self.ask(host, keep=1) == ALL
+        assert self.ask(host, ignore_unseen=True) == {OLD}
+
+    def test_what_another_cannot_check_stays(self, host: Host, tmp_path: Path) -> None:
+        """The recipe of virt_image, of two hypervisors: a machine made by hand has an overlay in a pool that is not
+        mounted on the other one."""
+        (tmp_path / "other.xml").write_text("<node/>")
+        with open_connection(f"test://{tmp_path}/other.xml") as conn:
+            images = conn.storagePoolCreateXML(POOL.format(type="dir", name="images", path=host.store, source=""), 0)
+            for volume in ALL:
+                images.createXML(VOLUME.format(name=volume, rest=""), 0)
+            conn.storagePoolDefineXML(POOL.format(type="dir", name="data", path=tmp_path / "data", source=""), 0)
+            source = "pool='data' volume='db1.qcow2'"
+            devices = DISK.format(type="volume", source=source, rest="")
+            conn.defineXML(MACHINE.format(name="db1", notes="", devices=devices))
+            seen = prune_images(conn, "images", None, PruneOptions(0, False), Deadline(600), check_mode=True)
+        assert self.prune(host, frozenset(seen.used_here)).gone == ()
+        assert host.volumes() == ALL
 
 
 def test_an_image_is_removed_by_its_volume_or_with_all_of_its_name(host: Host) -> None:

@@ -126,6 +126,11 @@ def purge(host: PurgeHost, spring: Spring, late: bool) -> str:
     return str([result.as_result() for result in results])
 
 
+def _stored(host: PurgeHost) -> None:
+    """As virt_image leaves it, which nothing else would delete."""
+    host.image(host.pool / IMAGE).chmod(0o444)
+
+
 def _remove_image(host: PurgeHost, spring: Spring, _late: bool) -> str:
     spring()
     try:
@@ -214,8 +219,8 @@ def _replace_volume(host: PurgeHost, spring: Spring, late: bool) -> str:
 
 DELETIONS = (
     Deletion("purge", SYSTEM, lambda host: host.make(), purge),
-    Deletion("image absent", IMAGE, lambda host: host.image(host.pool / IMAGE), _remove_image, twice=False),
-    Deletion("images pruned", IMAGE, lambda host: host.image(host.pool / IMAGE), _prune_images, twice=False),
+    Deletion("image absent", IMAGE, _stored, _remove_image, twice=False),
+    Deletion("images pruned", IMAGE, _stored, _prune_images, twice=False),
     Deletion("seed refreshed", ISO, _seeded, lambda host, spring, late: plan_and_run(host, spring, late, **REFRESH)),
     Deletion(
         "a new machine rolled back",
