@@ -131,10 +131,10 @@ options:
         for IPv6; C(name) is also the name that the address gets in DNS. No address, C(mac), C(duid) or C(name) may
         be there twice (a name has at most one address of each family).
       - C(lease_seconds) is for how long an address is handed out, V(0) for ever, else at least 120. It is for all
-        ranges and leases. Without it, dnsmasq's default counts, an hour.
+        ranges and leases, and needs one of them. Without it, dnsmasq's default counts, an hour.
       - C(boot_file), C(boot_server) and C(tftp_root) are for machines that boot over the network, by IPv4 alone. A
-        C(boot_file) needs a range or a lease, C(boot_server) a C(boot_file); C(tftp_root) is a directory of the host
-        that is served by TFTP.
+        C(boot_file) needs a range or a lease of IPv4, C(boot_server) a C(boot_file); C(tftp_root) is a directory of the
+        host that is served by TFTP.
     type: dict
   dns:
     description:

@@ -216,12 +216,18 @@ def _check_dhcp(named: Mapping[str, t.Any], values: Mapping[str, t.Any], place: 
                 "booting over the network needs an IPv4 address", where=place("dhcp"), hint="Add one to addresses"
             )
         )
+    # libvirt has both of them beside entries alone: elsewhere it forgets them, and each run would write them again.
+    entries = [*dhcp.get("ranges", ()), *dhcp.get("leases", ())]
+    if "lease_seconds" in given and not entries:
+        mistakes.found.append(InputError("lease_seconds needs a range or a lease", where=place("dhcp")))
+    if given.get("boot_file") and not any(_version(row) == 4 for row in entries):
+        mistakes.found.append(InputError("boot_file needs a range or a lease of IPv4", where=place("dhcp")))
     if given.get("boot_server") and not dhcp.get("boot_file"):
         mistakes.found.append(InputError("boot_server needs boot_file", where=place("dhcp")))
 
 
 def _version(row: Mapping[str, t.Any]) -> int:
-    return 6 if ":" in row.get("address", "") else 4
+    return 6 if ":" in row.get("address", row.get("start", "")) else 4
 
 
 def _home_of(host: str, row: Mapping[str, t.Any], addresses: Sequence[str], where: str) -> str:

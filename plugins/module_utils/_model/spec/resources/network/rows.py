@@ -26,6 +26,8 @@ _IDENTITY = {
 _PLAIN_SETS = ("addresses", "names")
 # Of these, False is the same as nothing at all.
 ABSENT_AS_FALSE = ("domain", "bandwidth", "default")
+# Of these, 0 is: libvirt leaves it out of its XML.
+_ABSENT_AS_ZERO = ("priority", "weight")
 
 
 def in_order(value: t.Any, key: str = "") -> t.Any:
@@ -49,7 +51,9 @@ def said(value: t.Any) -> t.Any:
         return {
             key: item
             for key, item in inside.items()
-            if item not in ((), {}, None) and not (item is False and key in ABSENT_AS_FALSE)
+            if item not in ((), {}, None)
+            and not (item is False and key in ABSENT_AS_FALSE)
+            and not (item == 0 and key in _ABSENT_AS_ZERO)
         }
     if isinstance(value, (list, tuple)):
         return tuple(said(item) for item in value)

@@ -215,6 +215,18 @@ def test_a_row_of_a_list_is_replaced_in_full(conn: t.Any) -> None:
     assert current(look(conn), "lab")["portgroups"] == [{"name": "a"}, {"name": "b", "default": True}]
 
 
+def test_numbers_that_libvirt_leaves_out_are_no_difference(conn: t.Any) -> None:
+    record = {"service": "sip", "protocol": "tcp", "target": "t", "port": 1, "priority": 0, "weight": 0}
+    run(plan(conn, **LAB, dns={"srv": [record]}).steps)
+    again = plan(conn, **LAB, dns={"srv": [record]})
+    assert (words(again), again.pending) == ([], ())
+    run(plan(conn, **LAB, dns={"srv": [{**record, "priority": 5}]}).steps)
+    back = plan(conn, **LAB, dns={"srv": [record]})
+    assert len(back.steps) == 2
+    run(back.steps)
+    assert plan(conn, **LAB, dns={"srv": [record]}).steps == ()
+
+
 def test_a_machine_that_has_come_meanwhile_keeps_its_network(conn: t.Any) -> None:
     run(plan(conn, **LAB).steps)
     going, changed = plan(conn, name="lab", state="absent"), plan(conn, **LAB, mtu=1400)

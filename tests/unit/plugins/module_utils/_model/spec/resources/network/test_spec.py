@@ -143,6 +143,14 @@ MAC = "52:54:00:00:00:01"
             "networks[0].dhcp.leases[1].name: a is in leases[0] already",
         ),
         (
+            {**NET, "dhcp": {"lease_seconds": 3600}},
+            "networks[0].dhcp: lease_seconds needs a range or a lease",
+        ),
+        (
+            {**NET, "dhcp": {"boot_file": "x", "ranges": [{"start": "2001:db8::5", "end": "2001:db8::9"}]}},
+            "networks[0].dhcp: boot_file needs a range or a lease of IPv4",
+        ),
+        (
             {**NET, "routes": [{"to": "203.0.113.0/24", "via": "198.51.100.5"}]},
             "networks[0].routes[0]: 198.51.100.5, by which 203.0.113.0/24 is to be reached, is in none",
         ),
@@ -192,6 +200,13 @@ def test_what_is_there_and_not_touched_is_no_mistake() -> None:
       <range start='192.0.2.7' end='192.0.2.12'/><host name='x' ip='198.51.100.7'/></dhcp></ip>"""
     read({"name": "lab", "mtu": 1400}, have)
     read({"name": "lab", "mode": "hostdev"}, "<forward mode='hostdev'/>")
+
+
+def test_the_time_of_leases_may_be_for_ranges_that_are_there() -> None:
+    have = "<ip address='192.0.2.1' prefix='24'><dhcp><range start='192.0.2.5' end='192.0.2.9'/></dhcp></ip>"
+    read({"name": "lab", "dhcp": {"lease_seconds": 3600, "boot_file": "pxelinux.0"}}, have)
+    found = complaint({"name": "lab", "dhcp": {"lease_seconds": 3600, "ranges": []}}, have)
+    assert found.startswith("networks[0].dhcp: lease_seconds needs a range or a lease")
 
 
 def test_a_network_does_not_become_one_of_another_kind() -> None:
