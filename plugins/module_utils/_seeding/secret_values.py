@@ -4,6 +4,9 @@
 """What in the options of a task must stand in no output, not even in that of -vvv.
 
 Read from the options as the user wrote them, before anything is checked: the complaint about an option is output too.
+
+Names whose values are secret are those of cloud-init's modules, of netplan, of variables, and of ourselves. A name says
+by its last words what it is: ``private_key`` is one, ``private_key_path`` only says where one is.
 """
 
 from __future__ import annotations
@@ -26,8 +29,24 @@ from .._model.withheld import (
     outside_placeholders,
     replace_xml_passwords,
 )
-from .secret_names import is_secret_name
 
+# Words of a name: between blanks of any kind, and where small letters turn into capitals.
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+# A name that ends with one of these is a secret's.
+_SECRETS = frozenset(
+    {"authorization", "passcode", "passphrase", "passwd", "password", "pass", "private", "psk", "secret", "token"}
+    | {"passwords", "secrets", "tokens"}
+)
+# Not all keys are secret: most that users write down are public ones. Those are, by the word before.
+_SECRET_KEYS = frozenset(
+    {"access", "account", "activation", "api", "auth", "authentication", "authorization", "client", "decryption"}
+    | {"encryption", "enrollment", "hmac", "join", "licence", "license", "luks", "master", "private", "provisioning"}
+    | {"preshared", "recovery", "registration", "secret", "server", "shared", "ssl", "tls", "unseal", "validation"}
+    | {"wireguard"}
+)
+_SECRET_KEY_WORDS = frozenset(f"{word}{key}" for word in _SECRET_KEYS for key in ("key", "keys"))
+# Not a password, though its name ends like one.
+_NO_SECRETS = frozenset({"lock_passwd"})
 # Called with what is to be taken out and with the secrets in it; gives back what stands in its place.
 TakeOut = t.Callable[[t.Any, t.Collection[str]], t.Any]
 
@@ -55,7 +74,7 @@ _DATA_TEXT = re.compile(r"(pass|secret|token|private|psk|key|authorization)[\w-]
 def secrets_of(seed: t.Any) -> set[str]:
     """The secret texts in a seed as the user wrote it; anything but a mapping has none.
 
-    These are password hashes, the values of keys whose names say so (secret_names), the passwords of ``chpasswd``,
+    These are password hashes, the values of keys whose names say so (is_secret_name), the passwords of ``chpasswd``,
     private keys, and the content of files with ``secret: true``, of others the lines whose names say so; in user_data
     given as text as well, there by its lines where it is no YAML. No text of less than SHORTEST characters.
     """
@@ -243,3 +262,27 @@ def _secrets_of_user_data(text: str) -> Iterator[str]:
     except (yaml.YAMLError, ValueError, RecursionError):
         return
     yield from found
+
+
+def is_secret_name(name: str, parents: t.Sequence[str] = ()) -> bool:
+    """Whether the value of this key is secret. parents: the keys of the mappings that it stands in, outermost first."""
+    if name in _NO_SECRETS:
+        return False
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words:
+        return False
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    return (
+        last in _SECRETS
+        or last in _SECRET_KEY_WORDS
+        or (last in ("key", "keys") and before in _SECRET_KEYS)
+        or (last == "hash" and before in ("passwd", "password"))
+        # Alone, it is a directory.
+        or (last == "pwd" and before != "")
+        or ("tunnels" in parents and _is_tunnel_key(name, parents))
+    )
+
+
+def _is_tunnel_key(name: str, parents: t.Sequence[str]) -> bool:
+    """https://netplan.readthedocs.io/en/stable/netplan-yaml/#properties-for-device-type-tunnels"""
+    return name == "key" or (name == "shared" and parents[-1] == "keys")

@@ -156,6 +156,12 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
                 require_whole(conn, found, there)
             if there is None:
                 require_settled(found)
+                if unmerged is not None:
+                    raise ConflictError(
+                        f"the deletion of snapshot {unmerged} was interrupted, so its disks may be on files of "
+                        "different times, on which no other snapshot is taken",
+                        hint=f"Run virt_snapshot with state: absent and name: {unmerged} first, which finishes that",
+                    )
                 method = choose(found, name, request.memory, request.quiesce)
                 memory = find_memory_place(conn, found, name, method)
                 if memory is not None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from dataclasses import replace
 
 from ..._base.errors import InputError, NotFoundError, UnsupportedError
@@ -18,13 +19,13 @@ from ..._model.metadata.machine import DiskNote, VolumeNote
 from ..._model.spec.disk import DISK_OPTIONS, Disk
 from ..._model.spec.fields.table import Values, covers, read_table, write_table
 from ..._model.spec.machine import Machine
-from ..._model.xml.devices import add_disk, disk_targets
+from ..._model.spec.nic import Nic
+from ..._model.xml.devices import SEED_TARGET, add_disk, disk_targets
 from ..._model.xml.disk_source import BLOCK, DiskSource
 from ..disks.new_volume import VolumeOwner
 from ..disks.planned import PlannedDisk, check_free_space, disk_step, plan_disk
 from ..disks.sharing import check_growth, check_more_use
 from ..plan import Step
-from .boot_order import order_of_new
 from .draft import Draft
 from .lost_disks import find_lost, forget_lost, noted_place
 from .media import compare_source
@@ -90,9 +91,59 @@ def _add(planned: PlannedDisk, target: str, machine: Machine, draft: Draft) -> N
     draft.notes = replace(draft.notes, disks=(*draft.notes.disks, DiskNote(disk.name, target)))
     devices = need(draft.record(f"disk {disk.name}"), "devices")
     controller = scsi_controller(devices, disk)
-    element = add_disk(devices, planned.placed(target), order_of_new(disk, machine, draft))
+    element = add_disk(devices, planned.placed(target), _boot_order(disk, machine, draft))
     if draft.live is not None:
         plug_in(disk, element, draft, controller)
+
+
+def _boot_order(disk: Disk, machine: Machine, draft: Draft) -> int | None:
+    """The place of a disk that is added: as the spec has it; else where it is among the disks of the spec.
+
+    It takes the place of one that goes in the same task, or one before the next disk, if there is one; or else the last
+    one, so that the machine goes on booting from what it has booted from. None where kinds of devices are ordered, or
+    others alone.
+    """
+    if "boot_order" in disk.options:
+        return int(disk.options["boot_order"])
+    devices: tuple[Disk | Nic, ...] = (*machine.disks, *machine.nics)
+    ordered = any("boot_order" in device.options for device in devices)
+    if ordered or disk.device == "floppy" or machine.hardware.get("boot", {}).get("devices"):
+        return None
+    record = draft.record(f"disk {disk.name}")
+    if record.find("os/boot") is not None and not _drop_default(record, draft):
+        return None
+    before, used = _orders(draft.domain.xml), _orders(record)
+    places = {note.name: note.target for note in draft.notes.disks}
+    own = [_order(find_disk(record, places.get(other.name))) for other in machine.disks]
+    index = next(number for number, other in enumerate(machine.disks) if other.name == disk.name)
+    least = max([0, *(order for order in own[:index] if order)])
+    most = min([order for order in own[index + 1 :] if order], default=None)
+    free = sorted(order for order in before - used if order > least and (most is None or order < most))
+    if free:
+        return free[0]
+    between = [] if most is None else [order for order in range(least + 1, most) if order not in used]
+    return between[-1] if between else max([0, *used]) + 1
+
+
+def _drop_default(record: etree._Element, draft: Draft) -> bool:
+    """Take out what libvirt writes for a machine without any disk: the kind of devices that boots is ``hd``."""
+    disks = [need(disk, "target").get("dev") for disk in draft.domain.xml.iterfind("devices/disk")]
+    kinds = record.findall("os/boot")
+    if [kind.get("dev") for kind in kinds] != ["hd"] or set(disks) - {SEED_TARGET}:
+        return False
+    need(record, "os").remove(kinds[0])
+    return True
+
+
+def _order(device: etree._Element | None) -> int | None:
+    boot = None if device is None else device.find("boot")
+    text = "" if boot is None else boot.get("order", "")
+    return int(text) if text.isdigit() else None
+
+
+def _orders(xml: etree._Element) -> set[int]:
+    homes: t.Iterable[t.Any] = (boot.getparent() for boot in xml.iterfind("devices/*/boot"))
+    return {order for order in map(_order, homes) if order is not None}
 
 
 def _unplug(disk: Disk, element: etree._Element, draft: Draft) -> None:

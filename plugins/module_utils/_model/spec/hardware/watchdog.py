@@ -41,13 +41,13 @@ class _Watchdog(DeviceField):
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any] | bool) -> None:
         there = parent.findall(self.path)
-        others = [element for element in there if not _is_by_itself(element)]
+        others = [one for one in there if not _is_by_itself(one)]
         if not isinstance(value, Mapping):
-            for element in others:
-                drop(element)
+            for one in others:
+                drop(one)
             return
         wanted = value.get("model")
-        element = next((element for element in there if element.get("model") == wanted), None)
+        element: etree._Element | None = next((one for one in there if one.get("model") == wanted), None)
         if element is not None and element not in others[:1]:
             # Another one takes the place of the one that was there.
             for old in others:

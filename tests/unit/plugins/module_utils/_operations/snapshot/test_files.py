@@ -30,6 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.fi
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
     ABSENT,
+    PRESENT,
     REVERTED,
     SnapshotRequest,
     plan,
@@ -290,6 +291,16 @@ def test_what_was_deleted_all_the_same_is_noted(world: World, below: Path) -> No
         assert found.actions == ["note that snapshot now of web1 is deleted, which an interrupted run has begun"]
         found.steps[0].apply()
         assert begun(conn) is None
+
+
+def test_none_is_taken_before_it_is_finished(world: World, below: Path) -> None:
+    """Taken on half merged files, it would be of two times; and what is left to be merged would lie below it."""
+    with open_connection(world.xml()) as conn:
+        with_snapshot(conn)
+        delete_badly(conn, below)
+        words = "the deletion of snapshot now was interrupted.* no other snapshot is taken.*state: absent and name: now"
+        with pytest.raises(ConflictError, match=words):
+            plan(conn, "web1", SnapshotRequest(PRESENT, 0, names=("later",)))
 
 
 def test_another_deletion_finishes_it(world: World, below: Path) -> None:

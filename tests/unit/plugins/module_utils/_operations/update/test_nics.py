@@ -16,7 +16,7 @@ pytestmark = pytest.mark.medium
 
 def source_of(host: Host) -> dict[str, str]:
     (element,) = parse_xml(host.conn.lookupByName("a").XMLDesc(2)).findall("devices/interface/source")
-    return dict(element.attrib)
+    return {str(name): str(value) for name, value in element.attrib.items()}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     check_field,
     covers,
+    drop,
     write_table,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
@@ -44,7 +45,7 @@ def changed(conn: t.Any, option: str, value: t.Any, devices: str = "", beside: s
     write_table(machine, [field], {option: want})
     for console in machine.findall("devices/console") if option == "serials" else ():
         # libvirt makes it again, of the first serial device (compare_hardware).
-        console.getparent().remove(console)
+        drop(console)
     machine = define(etree.tostring(machine, encoding="unicode"))
     assert covers(field.read(machine), want)
     return machine
@@ -106,7 +107,7 @@ def test_spice_becomes_vnc(conn: t.Any) -> None:
     console = machine.find("devices/graphics")
     assert console is not None
     assert [child.tag for child in console] == ["listen"]
-    assert dict(console.attrib) == {
+    assert {str(name): value for name, value in console.attrib.items()} == {
         "type": "vnc",
         "port": "-1",
         "autoport": "yes",
