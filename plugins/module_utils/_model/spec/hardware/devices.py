@@ -109,6 +109,9 @@ class _Graphics(DeviceField):
                     where=inside(where, key),
                     hint="TLS for VNC is a setting of the whole hypervisor: vnc_tls in /etc/libvirt/qemu.conf",
                 )
+        if values.get("tls") is False and not (isinstance(have, Mapping) and have.get("tls")):
+            # Which a console is by itself; libvirt 9 does not write it down.
+            del values["tls"]
         if values["type"] == "spice" and "websocket" in values:
             raise InputError("spice has no websocket of its own", where=inside(where, "websocket"))
         if len(values.get("password", "")) > 8 and values["type"] == "vnc":
@@ -160,6 +163,13 @@ def console_in_words(console: etree._Element) -> str:
     places = () if listen is None else (listen.get("address"), listen.get("socket"), listen.get("network"))
     place = next((place for place in places if place), None)
     return f"{console.get('type')} on {place}" if place else str(console.get("type"))
+
+
+class _power_of_two(validators.whole_number):  # noqa: N801 - used like the rules beside it
+    """A rule for a number that libvirt rounds up (virDomainVideoDefPostParse in src/conf/domain_postparse.c)."""
+
+    def __call__(self, value: t.Any, where: str) -> int:
+        return int(1 << (super().__call__(value, where) - 1).bit_length())
 
 
 # These are no devices of the bus, and have no place on it.
@@ -317,7 +327,7 @@ VIDEO = _Video(
         AttributeField(
             "model", validators.choice("virtio", "vga", "qxl", "cirrus", "bochs", "ramfb", "none"), "model@type"
         ),
-        AttributeField("vram", validators.whole_number(1024, 2**22), "model@vram"),
+        AttributeField("vram", _power_of_two(1024, 2**22), "model@vram"),
         AttributeField("heads", validators.whole_number(1, 16), "model@heads"),
     ),
     short="model",
