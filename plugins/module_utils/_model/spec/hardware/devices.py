@@ -11,12 +11,23 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ...._base.errors import InputError, inside
 from ...._base.xml import etree
 from ..fields import validators
 from ..fields.shapes import DeviceField, ListField
-from ..fields.table import AttributeField, Field, FlagField, TextField, ValueEncoding, Values, drop, number_or_text
+from ..fields.table import (
+    AttributeField,
+    Field,
+    FlagField,
+    TextField,
+    ValueEncoding,
+    Values,
+    covers,
+    drop,
+    number_or_text,
+)
 from .host_devices import HostDevices
 from .watchdog import WATCHDOG
 
@@ -250,6 +261,30 @@ class decimals(validators.choice):  # noqa: N801 - used like the rules beside it
         return super().__call__(str(float(value)) if number else value, where)
 
 
+_ISA = "isa-serial"
+_MOST_ISA = 4
+
+
+@dataclass(frozen=True)
+class _Serials(_Characters):
+    """A machine has four places for those of the usual kind, and libvirt says so only after it has made a fifth."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
+        rows = super().check(value, where, have)
+        there = have if isinstance(have, (list, tuple)) else ()
+        kinds = [
+            row.get("target_type", (known or {}).get("target_type", _ISA))
+            for row, known in zip_longest(rows, there[: len(rows)])
+        ]
+        if kinds.count(_ISA) > _MOST_ISA and not covers(there, rows):
+            raise InputError(
+                f"a machine has at most {_MOST_ISA} serial devices of type {_ISA}, the usual one",
+                where=where,
+                hint="Give the others target_type: pci-serial or usb-serial",
+            )
+        return rows
+
+
 _CRB = "tpm-crb"
 _WITHOUT_CRB = "1.2"
 
@@ -274,7 +309,7 @@ class _Tpm(DeviceField):
         return {"model": "tpm-tis", **values} if there.get("model") == _CRB and "version" in values else values
 
 
-_SERIAL_TARGETS = ("isa-serial", "usb-serial", "pci-serial", "spapr-vio-serial", "system-serial", "sclp-serial")
+_SERIAL_TARGETS = (_ISA, "usb-serial", "pci-serial", "spapr-vio-serial", "system-serial", "sclp-serial")
 _CONSOLE_TARGETS = ("serial", "virtio", "sclp", "sclplm", "xen")
 _CHARACTER_DEVICE = (
     AttributeField("type", validators.choice("pty", "tcp", "udp", "unix", "file", "null", "dev"), "@type"),
@@ -287,7 +322,7 @@ _CHARACTER_DEVICE = (
     AttributeField("log", validators.path, "log@file"),
     AttributeField("target_port", _INDEX, "target@port"),
 )
-SERIALS = _Characters(
+SERIALS = _Serials(
     "serials",
     "devices/serial",
     (*_CHARACTER_DEVICE, AttributeField("target_type", validators.choice(*_SERIAL_TARGETS), "target@type")),
