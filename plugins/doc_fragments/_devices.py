@@ -119,7 +119,7 @@ options:
         choices: [present, absent]
       io:
         description:
-          - How QEMU accesses it, as in libvirt.
+          - How QEMU accesses it, as in libvirt. V(native) needs V(none) or V(directsync) as C(cache).
         type: str
         choices: [native, threads, io_uring]
       cache:
@@ -157,7 +157,7 @@ options:
         type: bool
       shareable:
         description:
-          - Whether several machines may use the volume at once.
+          - Whether several machines may use the volume at once. A new one has to be C(format=raw) for it.
         type: bool
       backing_store_format:
         description:

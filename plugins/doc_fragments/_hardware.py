@@ -631,7 +631,8 @@ options:
   serials:
     description:
       - The serial devices, instead of the one that every machine has by default, which is logged on the hypervisor.
-      - A list of mappings; a plain string is the type of one.
+      - A list of mappings; a plain string is the type of one. There are at most four of C(target_type=isa-serial),
+        which they are unless they have another one.
     type: raw
     suboptions:
       type:
@@ -685,6 +686,8 @@ options:
       - The consoles, instead of the one on the first serial device; in the same format as O(serials).
       - An empty list leaves that one, as libvirt ties it to its serial device. An empty list of O(serials) removes
         both.
+      - The first one is the first serial device, and what it is connected to is said in O(serials), unless it has a
+        C(target_type) of its own, such as V(virtio).
     type: raw
     suboptions:
       type:
@@ -786,7 +789,7 @@ options:
         choices: [virtio, vga, qxl, cirrus, bochs, ramfb, none]
       vram:
         description:
-          - Its memory in KiB, 1024 at least. Without it, libvirt chooses.
+          - Its memory in KiB, 1024 at least, which is rounded up to a power of two. Without it, libvirt chooses.
         type: int
       heads:
         description:

@@ -44,6 +44,7 @@ BESIDE: dict[str, Values] = {
     "graphics.port": values.numbers(1, 65535),
     "rng": Values(),
     "watchdog": Values(),
+    "serials": Values(),
     "tpm": Values(),
     "host_devices": HOST_DEVICES,
     "nics.virtualport": Values(),

@@ -79,7 +79,16 @@ def test_a_network(nic: dict[str, t.Any], place: str, words: str) -> None:
     ("option", "written", "where"), cases(test_description.test_what_is_wrong_is_said_with_its_place)
 )
 def test_hardware(option: str, written: t.Any, where: str) -> None:
-    together = ("vcpus.current", "memory", "cpu.model", "graphics.tls", "graphics.password", "serials[0]")
+    together = (
+        "vcpus.current",
+        "memory",
+        "cpu.model",
+        "graphics.tls",
+        "graphics.password",
+        "serials[0]",
+        "tpm.model",
+        "clock.timezone",
+    )
     assert complaints_of_machine({**MACHINE, option: written}) or where in together
 
 

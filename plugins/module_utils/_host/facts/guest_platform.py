@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ..._base.errors import UnsupportedError, inside, one_of_these
 from ..._base.xml import etree, read_description
 from ..._model.spec.fields.table import Values
+from ..._model.spec.hardware.cpu import HOST_MODES, only_of_host_modes
 from ..._model.spec.machine import Machine
 from ..._model.xml.domain import GuestPlatform
 from ..connection import VirConnect, libvirt, translate_errors
@@ -56,11 +57,13 @@ class GuestPlatforms(GuestCapabilities):
                 hint=one_of_these(wanted, self.machine_types),
             )
         self.check(machine, wanted, where)
+        cpu = self._cpu_of_new(machine, self._capabilities(wanted))
+        _check_mode_of_new(machine, cpu, where)
         return GuestPlatform(
             domain_type=self.domain_type,
             arch=self.arch,
             machine_type=wanted,
-            cpu=self._cpu_of_new(machine, self._capabilities(wanted)),
+            cpu=cpu,
             serial_log_dir=self._log_dir,
         )
 
@@ -116,3 +119,15 @@ class GuestPlatforms(GuestCapabilities):
             else:
                 self._known_capabilities[machine_type] = read_description("what the hypervisor can do", found)
         return self._known_capabilities[machine_type]
+
+
+def _check_mode_of_new(machine: Machine, cpu: Values, where: str) -> None:
+    """Where the task names no mode of the CPU, it is known only here."""
+    asked = machine.hardware.get("cpu", {})
+    key = only_of_host_modes(asked)
+    if key is not None and "mode" not in asked and cpu.get("mode") not in HOST_MODES and machine.xml is None:
+        raise UnsupportedError(
+            f"a CPU of mode {cpu.get('mode', 'custom')}, which new machines have on this hypervisor, cannot have this",
+            where=inside(where, f"cpu.{key}"),
+            hint=f"Set mode: {HOST_MODES[0]}, or leave it out",
+        )

@@ -154,6 +154,7 @@ def read_disk(device: GivenOptions, have: Mapping[str, t.Any] | None = None) -> 
     given["options"] = {field.key: given.pop(field.key) for field in DISK_OPTIONS if field.key in given}
     _check_origin(given, device)
     _check_kind(given, device, have)
+    _check_cache(given, device, there)
     return Disk(name=device.name, given=device, **given)
 
 
@@ -179,6 +180,19 @@ def _check_origin(given: dict[str, t.Any], device: GivenOptions) -> None:
                 raise InputError("a disk with a backing volume is a qcow2 overlay", where=device.at(key))
 
 
+def _check_cache(given: Mapping[str, t.Any], device: GivenOptions, there: Mapping[str, t.Any]) -> None:
+    """QEMU reads and writes past the host's cache with io native (qemuValidateDomainDeviceDefDiskFrontend)."""
+    asked = {key: given["options"].get(key, there.get(key)) for key in ("io", "cache")}
+    if asked["io"] != "native" or asked["cache"] in ("none", "directsync") or not given["present"]:
+        return
+    if asked != {key: there.get(key) for key in asked}:
+        raise InputError(
+            "io native needs cache none or directsync",
+            where=device.at("io" if "io" in given["options"] else "cache"),
+            hint="Set cache: none, or leave io out",
+        )
+
+
 def _check_kind(given: Mapping[str, t.Any], device: GivenOptions, have: Mapping[str, t.Any] | None) -> None:
     """What is no disk of its own has no size and no image; a new disk has one of them."""
     if not given["present"]:
@@ -200,6 +214,13 @@ def _check_kind(given: Mapping[str, t.Any], device: GivenOptions, have: Mapping[
                     where=device.at(key),
                     hint="Leave it out" if "source" in given else "Name a source",
                 )
+        medium = given.get("source", (have or {}).get("source")) not in (None, NO_MEDIUM)
+        if given["model"] == "usb" and kind == "cdrom" and not medium and (have is None or have.get("source")):
+            raise InputError(
+                "a cdrom on usb cannot be empty",
+                where=device.at("source" if "source" in given else "model"),
+                hint="Name a source, or write sata as its model",
+            )
         if kind == "lun" and origin is None and have is None:
             raise InputError("a lun needs a source", where=device.place)
         return

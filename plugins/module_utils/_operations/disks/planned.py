@@ -141,7 +141,15 @@ def _decide(disk: Disk, pool: Pool, image: StoredImage | None, base: Volume | No
         if clone == "overlay" and not pool.clones_images:
             pool.require_overlay(at("clone"))
     overlaid = base is not None or (image is not None and clone == "overlay" and pool.can_overlay)
-    return replace(disk, clone=clone, format=disk.format or ("qcow2" if overlaid else pool.default_format))
+    image_format = disk.format or ("qcow2" if overlaid else pool.default_format)
+    if image_format == "qcow2" and disk.options.get("shareable") and not disk.options.get("readonly"):
+        # Each QEMU would keep a map of the file of its own, so libvirt refuses it.
+        raise InputError(
+            "a qcow2 volume cannot be shared by machines that write to it",
+            where=at("shareable"),
+            hint="Set format: raw",
+        )
+    return replace(disk, clone=clone, format=image_format)
 
 
 def _shares_with_image(disk: Disk, pool: Pool) -> bool:

@@ -29,6 +29,8 @@ _EXPANDED_MODES = ("host-model", "host-passthrough", "maximum")
 _EXPANDED_KEYS = ("mode", "model", "vendor", "check", "match", "features", "fallback", "migratable")
 # These say how a model is compared with the host's CPU, and the running machine's XML says how it came out.
 _CHECKED_KEYS = ("check", "fallback")
+# What libvirt makes of no boot order at all (virDomainDefBootPostParse in its src/conf/domain_postparse.c).
+_NO_ORDER = ({"device": "hd"},)
 # The target of a console that is the first serial device under another name.
 _OF_SERIAL = "serial"
 
@@ -62,8 +64,10 @@ def _is_as_requested(field: Field, have: t.Any, want: t.Any) -> bool:
     """Whether the machine has what is requested.
 
     The console of the first serial device is there with that device, whoever asks for no consoles, or for others
-    (virDomainDefAddConsoleCompat in src/conf/domain_conf.c of libvirt).
+    (virDomainDefAddConsoleCompat in src/conf/domain_conf.c of libvirt). And libvirt makes an order of no order.
     """
+    if field.key == "boot" and want.get("devices") == () and (have or {}).get("devices") == _NO_ORDER:
+        want = {key: value for key, value in want.items() if key != "devices"}
     if field.key == "consoles" and have and all(one.get("target_type", _OF_SERIAL) != _OF_SERIAL for one in want):
         others = tuple(one for one in have if one.get("target_type", _OF_SERIAL) != _OF_SERIAL)
         return len(have) - len(others) <= 1 and covers(others, tuple(want))

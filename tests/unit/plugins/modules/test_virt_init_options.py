@@ -47,7 +47,7 @@ VALUES: dict[str, tuple[t.Any, t.Any]] = {
     "clock": ({"offset": "utc"}, {"offset": "localtime"}),
     "events": ({"reboot": "destroy"}, {"reboot": "restart"}),
     "serials": ([{"type": "pty"}], [{"type": "unix", "path": "/run/a"}]),
-    "consoles": ([{"type": "pty"}], [{"type": "unix", "path": "/run/a"}]),
+    "consoles": ([{"type": "pty"}], [{"type": "unix", "path": "/run/a", "target_type": "virtio"}]),
     "graphics": ("vnc", "spice"),
     "video": ("virtio", "none"),
     "rng": (True, False),

@@ -12,8 +12,8 @@ from ...._base.errors import InputError
 from ...._base.xml import BYTES_PER_UNIT, KIB, MIB
 
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
-# libvirt and qemu count bytes in 64 bits.
-_TOO_LARGE_MIB = 2**44
+# libvirt and qemu count bytes in 64 bits, one of which is the sign.
+_TOO_LARGE_MIB = 2**43
 # A plain number below it has lost its unit: nothing runs in so little memory, and nothing is kept on so small a disk.
 LEAST_PLAIN_MIB = 16
 _RIGHT = "Give a whole number of MiB, or a number with a unit such as 512MiB, 8GiB or 8G"

@@ -21,7 +21,7 @@ from ..fields.table import ON_OFF, AttributeField, SizeField, TextField, Values,
 
 CPU_MODES = ("host-model", "host-passthrough", "maximum", "custom")
 # What the guest sees of these is the host's own.
-_HOST_MODES = ("host-passthrough", "maximum")
+HOST_MODES = ("host-passthrough", "maximum")
 COUNT = validators.whole_number(1, 4096)
 INDEX = validators.whole_number(0, 65535)
 _PERIOD = validators.whole_number(1000, 1000000)
@@ -76,6 +76,13 @@ class _Cpu(GroupField):
         return {"mode": "custom", **values} if values and "model" in values else values
 
 
+def only_of_host_modes(cpu: Mapping[str, t.Any]) -> str | None:
+    """What of a requested CPU only HOST_MODES have (qemuValidateDomainDefCpu), as a place in the option."""
+    if "migratable" in cpu:
+        return "migratable"
+    return "cache.mode" if cpu.get("cache", {}).get("mode") == "passthrough" else None
+
+
 def _leave_mode(cpu: etree._Element, mode: str) -> None:
     """Take out what belongs to the mode that the CPU had, and what libvirt refuses in the new one.
 
@@ -87,7 +94,7 @@ def _leave_mode(cpu: etree._Element, mode: str) -> None:
         cpu.attrib.pop("match", "")
         for child in [*cpu.findall("model"), *cpu.findall("vendor")]:
             cpu.remove(child)
-    if mode not in _HOST_MODES:
+    if mode not in HOST_MODES:
         cpu.attrib.pop("migratable", "")
         for child in [*cpu.findall("cache"), *cpu.findall("maxphysaddr")]:
             if child.get("mode") == "passthrough":

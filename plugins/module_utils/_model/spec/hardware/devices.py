@@ -11,12 +11,23 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ...._base.errors import InputError, inside
 from ...._base.xml import etree
 from ..fields import validators
 from ..fields.shapes import DeviceField, ListField
-from ..fields.table import AttributeField, Field, FlagField, TextField, ValueEncoding, Values, drop, number_or_text
+from ..fields.table import (
+    AttributeField,
+    Field,
+    FlagField,
+    TextField,
+    ValueEncoding,
+    Values,
+    covers,
+    drop,
+    number_or_text,
+)
 from .host_devices import HostDevices
 from .watchdog import WATCHDOG
 
@@ -109,6 +120,9 @@ class _Graphics(DeviceField):
                     where=inside(where, key),
                     hint="TLS for VNC is a setting of the whole hypervisor: vnc_tls in /etc/libvirt/qemu.conf",
                 )
+        if values.get("tls") is False and not (isinstance(have, Mapping) and have.get("tls")):
+            # Which a console is by itself; libvirt 9 does not write it down.
+            del values["tls"]
         if values["type"] == "spice" and "websocket" in values:
             raise InputError("spice has no websocket of its own", where=inside(where, "websocket"))
         if len(values.get("password", "")) > 8 and values["type"] == "vnc":
@@ -160,6 +174,13 @@ def console_in_words(console: etree._Element) -> str:
     places = () if listen is None else (listen.get("address"), listen.get("socket"), listen.get("network"))
     place = next((place for place in places if place), None)
     return f"{console.get('type')} on {place}" if place else str(console.get("type"))
+
+
+class _power_of_two(validators.whole_number):  # noqa: N801 - used like the rules beside it
+    """A rule for a number that libvirt rounds up (virDomainVideoDefPostParse in src/conf/domain_postparse.c)."""
+
+    def __call__(self, value: t.Any, where: str) -> int:
+        return int(1 << (super().__call__(value, where) - 1).bit_length())
 
 
 # These are no devices of the bus, and have no place on it.
@@ -240,6 +261,30 @@ class decimals(validators.choice):  # noqa: N801 - used like the rules beside it
         return super().__call__(str(float(value)) if number else value, where)
 
 
+_ISA = "isa-serial"
+_MOST_ISA = 4
+
+
+@dataclass(frozen=True)
+class _Serials(_Characters):
+    """A machine has four places for those of the usual kind, and libvirt says so only after it has made a fifth."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
+        rows = super().check(value, where, have)
+        there = have if isinstance(have, (list, tuple)) else ()
+        kinds = [
+            row.get("target_type", (known or {}).get("target_type", _ISA))
+            for row, known in zip_longest(rows, there[: len(rows)])
+        ]
+        if kinds.count(_ISA) > _MOST_ISA and not covers(there, rows):
+            raise InputError(
+                f"a machine has at most {_MOST_ISA} serial devices of type {_ISA}, the usual one",
+                where=where,
+                hint="Give the others target_type: pci-serial or usb-serial",
+            )
+        return rows
+
+
 _CRB = "tpm-crb"
 _WITHOUT_CRB = "1.2"
 
@@ -264,7 +309,7 @@ class _Tpm(DeviceField):
         return {"model": "tpm-tis", **values} if there.get("model") == _CRB and "version" in values else values
 
 
-_SERIAL_TARGETS = ("isa-serial", "usb-serial", "pci-serial", "spapr-vio-serial", "system-serial", "sclp-serial")
+_SERIAL_TARGETS = (_ISA, "usb-serial", "pci-serial", "spapr-vio-serial", "system-serial", "sclp-serial")
 _CONSOLE_TARGETS = ("serial", "virtio", "sclp", "sclplm", "xen")
 _CHARACTER_DEVICE = (
     AttributeField("type", validators.choice("pty", "tcp", "udp", "unix", "file", "null", "dev"), "@type"),
@@ -277,7 +322,7 @@ _CHARACTER_DEVICE = (
     AttributeField("log", validators.path, "log@file"),
     AttributeField("target_port", _INDEX, "target@port"),
 )
-SERIALS = _Characters(
+SERIALS = _Serials(
     "serials",
     "devices/serial",
     (*_CHARACTER_DEVICE, AttributeField("target_type", validators.choice(*_SERIAL_TARGETS), "target@type")),
@@ -317,7 +362,7 @@ VIDEO = _Video(
         AttributeField(
             "model", validators.choice("virtio", "vga", "qxl", "cirrus", "bochs", "ramfb", "none"), "model@type"
         ),
-        AttributeField("vram", validators.whole_number(1024, 2**22), "model@vram"),
+        AttributeField("vram", _power_of_two(1024, 2**22), "model@vram"),
         AttributeField("heads", validators.whole_number(1, 16), "model@heads"),
     ),
     short="model",

@@ -46,6 +46,12 @@ def check_hardware(hardware: Values, vcpus: int, options: GivenOptions, have: Ma
     for key in ("initrd", "cmdline"):
         if key in boot and "kernel" not in boot and new("boot"):
             raise InputError(f"{key} needs kernel", where=f"{options.at('boot')}.{key}")
+    pages = hardware.get("memory", {}).get("hugepages")
+    cells = hardware.get("cpu", {}).get("numa") or (have.get("cpu") or {}).get("numa")
+    if isinstance(pages, tuple) and not cells and options.values.get("xml") is None:
+        # All there is without cells is cell 0, and libvirt leaves it out.
+        rows = tuple({k: v for k, v in row.items() if (k, v) != ("nodeset", "0")} for row in pages)
+        hardware["memory"] = {**hardware["memory"], "hugepages": rows}
     if hardware.get("shared_folders") and new("shared_folders"):
         memory = hardware["memory"] = {"source": "memfd", "access": "shared", **hardware.get("memory", {})}
         if memory["access"] != "shared":

@@ -23,6 +23,7 @@ from ..profiles.resolve import Profiles, read_profiles, resolve_devices
 from ..profiles.salt_words import switched, translate_salt_words
 from ..seed import make_seed, read_seed
 from .checks import check_devices, check_firmware, check_hardware
+from .references import check_references
 
 _Device = t.TypeVar("_Device", Disk, Nic)
 # The hint for a machine that is not there, and of which the task does not say enough to create it.
@@ -180,6 +181,7 @@ def _read(spec: t.Any, common: _Common, where: str, find_existing: FindExisting)
     )
     if not unseen:
         check_devices(hardware, machine.disks, machine.nics, options, have or {})
+        check_references(hardware, vcpus, machine.disks, options, have or {})
     return machine
 
 

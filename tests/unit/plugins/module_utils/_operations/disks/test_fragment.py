@@ -70,7 +70,8 @@ def test_a_volume_that_the_same_task_makes(host: Host) -> None:
     assert host.refused(taking, new) == (
         f"machines[1].disks[0]: volume a-d.qcow2 is also requested as disk vdx of machine b (machines[0].xml). {SHARE}"
     )
-    both = [one("a", {**NEW, "pool": "images", "shareable": True}), one("b", xml=naming(host, "a-d.qcow2", SHAREABLE))]
+    raw = {**NEW, "pool": "images", "shareable": True, "format": "raw"}
+    both = [one("a", raw), one("b", xml=naming(host, "a-d.raw", SHAREABLE))]
     host.plan(*both)
 
 

@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import (
     IMAGE,
     SHARE,
@@ -99,3 +100,11 @@ def test_a_volume_that_others_have_does_not_grow(host: Host) -> None:
     assert host.plan(one("a", {"size": "2MiB"}))[0].steps
     host.add_volume("over.qcow2", "-b", str(host.path), "-F", "qcow2")
     assert "backs volume default/over.qcow2" in host.refused(one("a", {"size": "2MiB"}))
+
+
+def test_a_new_volume_that_machines_share_has_no_map_of_its_own(host: Host) -> None:
+    """libvirt's driver for QEMU takes no other format."""
+    shared = {"size": "1MiB", "shareable": True}
+    with pytest.raises(InputError, match=r"^machines\[0\]\.disks\[0\]\.shareable: a qcow2 volume cannot be shared"):
+        host.plan(one("a", shared))
+    host.plan(one("a", {**shared, "format": "raw"}), one("b", {**shared, "readonly": True}))

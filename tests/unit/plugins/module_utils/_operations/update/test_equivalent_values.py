@@ -43,6 +43,12 @@ NIC = {"name": "eth0", "network": "n1"}
         {"consoles": [{"type": "pty", "target_type": "virtio"}]},
         {"numatune": {"memory": {"mode": "strict", "nodeset": "0", "placement": "static"}}},
         {"graphics": {"type": "spice", "tls_port": 5999}},
+        {"graphics": {"type": "spice", "tls": False}},
+        {"video": {"model": "vga", "vram": 20000}},
+        {"video": {"model": "virtio", "vram": 1025}},
+        {"boot": {"devices": []}},
+        {"boot": {"devices": [], "menu": True}, "disks": [{"name": "d", "size": "1MiB"}]},
+        {"memory": {"maximum": 64, "hugepages": [{"size": "2MiB", "nodeset": "0"}]}},
         {
             "memory": "64MiB",
             "cpu": {"numa": [{"memory": "32MiB", "cpus": "0"}, {"memory": "32MiB", "cpus": "1"}]},
@@ -54,6 +60,11 @@ def test_a_second_run_has_nothing_to_do(host: Host, more: dict[str, t.Any]) -> N
     host.conn.networkCreateXML("<network><name>n1</name><bridge name='vb1'/></network>")
     host.make({"name": "a", **more})
     assert not host.plan({"name": "a", **more})[0].steps
+    # Nor where it is asked for later.
+    host.make({"name": "b"})
+    if "disks" not in more and "nics" not in more:
+        host.make({"name": "b", **more})
+        assert not host.plan({"name": "b", **more})[0].steps
 
 
 def consoles(host: Host) -> list[str]:

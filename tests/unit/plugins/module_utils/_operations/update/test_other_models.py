@@ -136,3 +136,10 @@ def test_the_watchdog_of_the_chipset_needs_a_newer_libvirt(host: Host, monkeypat
     guests.check(machine, "pc-q35-7.2")
     with pytest.raises(UnsupportedError, match=r"^watchdog\.model: only machines of type q35 have an itco"):
         guests.check(machine, "pc-i440fx-7.2")
+
+
+def test_what_only_a_cpu_like_the_hosts_has(host: Host) -> None:
+    """The test driver says nothing of the hypervisor's CPU, so that a new machine has libvirt's own."""
+    with pytest.raises(UnsupportedError, match=r"^machines\[0\]\.cpu\.migratable: a CPU of mode custom, which new"):
+        host.plan({"name": "new", "cpu": {"migratable": True}})
+    host.plan({"name": "new", "cpu": {"migratable": True, "mode": "host-passthrough"}})

@@ -46,8 +46,8 @@ WORDS: list[tuple[dict[str, t.Any], dict[str, t.Any]]] = [
         {"disks": [{"name": "x", "image": "i", "clone": "overlay"}]},
     ),
     (
-        {"disks": [{"name": "x", "size": "1MiB", "iothread_id": 2}]},
-        {"disks": [{"name": "x", "size": "1MiB", "iothread": 2}]},
+        {"disks": [{"name": "x", "size": "1MiB", "iothread_id": 2}], "cpu": {"iothreads": 2}},
+        {"disks": [{"name": "x", "size": "1MiB", "iothread": 2}], "cpu": {"iothreads": 2}},
     ),
     ({"disks": [{"name": "x", "source_file": "v"}]}, {"disks": [{"name": "x", "source": "v"}]}),
     (

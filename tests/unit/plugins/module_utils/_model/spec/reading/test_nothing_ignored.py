@@ -242,7 +242,9 @@ def test_what_is_refused_is_named_as_the_user_wrote_it(profiles: Options, more: 
 
 def test_an_override_of_another_spelling_takes_the_place_of_the_profiles_word() -> None:
     profiles = {"disk_profiles": {"p": {"a": {"image": "i", "clone": "copy", "iothread": 1}}}}
-    disk = read(profiles, disk="p", disks={"a": {"overlay_image": True, "iothread_id": 2}}).disks[0]
+    disk = read(profiles, disk="p", disks={"a": {"overlay_image": True, "iothread_id": 2}}, cpu={"iothreads": 2}).disks[
+        0
+    ]
     assert (disk.clone, disk.options) == ("overlay", {"iothread": 2})
 
 
