@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance import load_provenance
+from ansible_collections.brine.virt.plugins.module_utils._host.images.stored_time import noted_time
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven, require_proven
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
@@ -144,6 +145,20 @@ def test_provenance_of_an_image(fixtures: Path, tmp_path: Path) -> None:
     assert load_provenance(str(image), SHA256[:16]) == Provenance()
     os.setxattr(image, "user.brine.provenance", text.encode())
     assert load_provenance(str(image), SHA256[:16]) == PROVENANCE
+
+
+def test_provenance_of_an_image_with_the_times_of_its_names(fixtures: Path, tmp_path: Path) -> None:
+    text = (fixtures / "formats/image/1-stored.txt").read_text(encoding="ascii")
+    names = (("debian-12", 1_764_000_000_000_000_000), ("prod", 1_764_271_803_123_456_789))
+    provenance = dataclasses.replace(PROVENANCE, stored=names)
+    assert read_provenance(text, SHA256[:16]) == provenance
+    assert provenance_to_text(provenance) == text
+    image = tmp_path / "image"
+    image.write_bytes(b"")
+    os.setxattr(image, "user.brine.provenance", text.encode())
+    assert noted_time(str(image), ImageName("prod", SHA256[:16], "qcow2")) == 1_764_271_803_123_456_789
+    assert noted_time(str(image), ImageName("debian", SHA256[:16], "qcow2")) is None
+    assert noted_time(str(image), ImageName("prod", "f" * 16, "qcow2")) is None
 
 
 def test_what_a_newer_version_says_of_an_image_is_passed_over(fixtures: Path) -> None:

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import typing as t
 from dataclasses import dataclass
 
-from ..._base.errors import InputError
+from ..._base.errors import HostError, InputError
 from ..._base.qemu_img import QCOW2, run_qemu_img
+from ..._model.image.checksum import Checksum
 from ..._model.image.header import HEADER_BYTES, check_image_header, require_whole
-from .files import disk_errors
+from ..._model.image.name import PRIVATE_MODE, STORED_MODE
+from ..._model.image.provenance import Provenance
+from .files import disk_errors, hash_file
+from .provenance import keep_provenance, load_provenance
 
 _INSPECTION_SECONDS = 120
 # Of the tables of a whole image; of a large one these are some hundred MiB.
@@ -85,3 +90,26 @@ def _check(path: str, image_format: str, what: str, where: str | None) -> None:
             where=where,
             hint="Download it again, and give its checksum",
         )
+
+
+def is_brought(path: str, name_digest: str, *, read_only: bool) -> bool:
+    """Whether a file is the image that its name says, and not something of somebody's that only has such a name.
+
+    It is when it has a provenance, or the mode of a stored image. What a move has sent has neither: that is read, and
+    unless read_only the result is kept with it. name_digest: as for read_provenance. What is not there is no file of
+    anybody's; what cannot be read may be.
+    """
+    if load_provenance(path, name_digest) != Provenance():
+        return True
+    try:
+        if stat.S_IMODE(os.stat(path).st_mode) in (STORED_MODE, PRIVATE_MODE):
+            return True
+        content = hash_file(path)
+    except FileNotFoundError:
+        return True
+    except (OSError, HostError):
+        return False
+    fits = content.sha256.startswith(name_digest)
+    if fits and not read_only:
+        keep_provenance(path, Provenance((Checksum("sha256", content.sha256),)))
+    return fits

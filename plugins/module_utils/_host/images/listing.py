@@ -16,6 +16,7 @@ from ..connection import VirConnect
 from ..storage.pools import Pool, Pools
 from ..storage.volume_facts import find_volume
 from ..storage.volumes import volume_names
+from .stored_time import noted_time
 
 _NOTHING = bytes(4)
 
@@ -65,9 +66,14 @@ def stored_names(pool: Pool) -> list[ImageName]:
 
 
 def stored_at(pool: Pool, image: ImageName) -> int:
-    """When an image came into the store, in nanoseconds, as the time of its file says; 0 where that cannot be read."""
+    """When an image came into the store under its name, in nanoseconds, as its provenance says, or else the time of its
+    file; 0 where neither can be read."""
+    path = pool.volume_path(image.volume)
+    noted = noted_time(path, image)
+    if noted is not None:
+        return noted
     with contextlib.suppress(OSError):
-        return os.stat(pool.volume_path(image.volume)).st_mtime_ns
+        return os.stat(path).st_mtime_ns
     return 0
 
 

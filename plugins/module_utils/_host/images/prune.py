@@ -24,8 +24,8 @@ from ..storage.usage import Usage, unseen_users
 from ..storage.volumes import delete_volume
 from .clustered import clear_parts, clones_of, delete_image, not_brought, stored_seconds
 from .files import Deadline
+from .inspection import is_brought
 from .listing import store_pool, stored_at, stored_names
-from .provenance import is_brought
 
 OTHER_HYPERVISOR = "another hypervisor"
 ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and list the images they use in used_elsewhere"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 import typing as t
 import urllib.parse
 from dataclasses import asdict, dataclass
@@ -154,7 +155,7 @@ class ImageStore:
                 self._look_again()
                 new = image.volume not in self.volumes(name)
                 if new:
-                    remembered = keep_provenance(part.fd, provenance)
+                    remembered = keep_provenance(part.fd, provenance.joined(_stored_now(name)))
                     image_files.publish(part, final_path, self._mode(source, part.fd))
                 else:
                     known = load_provenance(final_path, image.digest)
@@ -183,7 +184,8 @@ class ImageStore:
         """Give an image that the store has under another name this name too. For who holds the lock.
 
         The image is read, so that it is what its name says. None where there is none, where this name is taken, where
-        the stored image is damaged, or on a file system without links: the source's own bytes are stored then.
+        the stored image is damaged, on a file system without links, or on one that cannot tell when each name came, if
+        that matters: the source's own bytes are stored then.
         """
         known = [item for item in (source.checksum, source.content) if item is not None]
         twin = self.find_twin(name, *known)
@@ -195,13 +197,16 @@ class ImageStore:
         if content.sha256 != twin.sha256 or image.volume in self.volumes(name):
             return None
         source.verify_image(content.sha256)
-        if not image_files.link_image(path, self._pool.volume_path(image.volume)):
-            return None
         # What is noted on the image is noted for all its names.
         known_before = load_provenance(path, image.digest)
         own = (Checksum("sha256", content.sha256),)
         origins = tuple(item for item in (*source.origins, *known) if item not in own)
-        remembered = keep_provenance(path, known_before.joined(Provenance(own, origins)))
+        # First: without the time of this name, an image that has just been stored would be as old as the file.
+        remembered = keep_provenance(path, known_before.joined(Provenance(own, origins)).joined(_stored_now(name)))
+        if not remembered and self.volumes(name):
+            return None
+        if not image_files.link_image(path, self._pool.volume_path(image.volume)):
+            return None
         refresh_pool(self._pool.handle, self._pool.name)
         return StoreResult(self._keep(image, own), new=True, forgets=bool(origins) and not remembered)
 
@@ -243,6 +248,10 @@ class ImageStore:
             sha256 = image_files.hash_file(stored.path, on_progress=self._on_progress).sha256
         with image_files.disk_errors(f"cannot inspect {stored.path}"):
             return HashedImage(stored, sha256, os.stat(stored.path).st_size)
+
+
+def _stored_now(name: str) -> Provenance:
+    return Provenance(stored=((name, time.time_ns()),))
 
 
 def as_result(name: str, pool: str, kept: HashedImage | None, planned: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stored image as a file: its name, after what it is and after its content, and its mode."""
+"""A stored image as a file: its name, after what it is and after its content, its mode, and when it got its name."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ STORED_MODE = 0o444
 # src/security/security_dac.c).
 PRIVATE_MODE = 0o400
 _VOLUME = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)-(?P<digest>[0-9a-f]{16})\.(?P<format>qcow2|raw)\Z")
+# One file may have several names, each with a time of its own.
+_STORED = re.compile(r"^stored (?P<name>[A-Za-z0-9][A-Za-z0-9._-]*) (?P<time>[0-9]{1,20})\Z")
 
 
 @dataclass(frozen=True)
@@ -46,3 +48,14 @@ def parse_image_volume(volume: str) -> ImageName | None:
 def newest_first(images: Iterable[ImageName], stored_at: Callable[[ImageName], float]) -> list[ImageName]:
     """The images by their age. stored_at: when each came, of which only the order counts; their names decide a tie."""
     return sorted(images, key=lambda image: (-stored_at(image), image.volume))
+
+
+def stored_to_text(name: str, nanoseconds: int) -> str:
+    """The line of an image's provenance that says when it was stored under a name."""
+    return f"stored {name} {nanoseconds}"
+
+
+def read_stored(text: str) -> tuple[tuple[str, int], ...]:
+    """The names in a provenance's text, each with its time; other lines are passed over."""
+    found = [match for line in text.splitlines() if (match := _STORED.match(line)) is not None]
+    return tuple((match["name"], int(match["time"])) for match in found)

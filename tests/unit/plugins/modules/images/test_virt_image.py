@@ -279,6 +279,24 @@ def test_one_content_under_two_names_is_stored_once(task: Task, node: t.Any, sou
     assert (twin.read_bytes(), node.names()) == (CONTENT, [twin.name])
 
 
+@pytest.mark.parametrize("noted", [True, False])
+def test_an_image_that_gets_a_name_later_is_the_newest_of_it(
+    task: Task, node: t.Any, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: bool
+) -> None:
+    """New content as staging, then other content as prod, then the new content as prod too: as a link to the old file,
+    or, where no time can be noted, as a file of its own."""
+    (tmp_path / "other.img").write_bytes(b"\x02" * 1024)
+    if not noted:
+        monkeypatch.setattr(os, "setxattr", lambda *_args: (_ for _ in ()).throw(OSError(errno.ENOTSUP, "")))
+    task(name="staging", path=source)
+    first = task(name="prod", path=f"{tmp_path}/other.img")["image"]["volume"]
+    last = task(name="prod", path=source)["image"]["volume"]
+    assert (node.directory / last).stat().st_nlink == (2 if noted else 1)
+    pruned = task(name="prod", state="pruned", keep=1)
+    assert [item["volume"] for item in pruned["pruned"]] == [first]
+    assert last in node.names()
+
+
 def test_a_damaged_image_gets_no_other_name(task: Task, node: t.Any, source: str) -> None:
     task(path=source)
     (node.directory / VOLUME).chmod(0o644)

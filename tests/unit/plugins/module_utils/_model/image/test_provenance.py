@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import DIGITS, Checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import (
+    MOST_NAMES,
     MOST_ORIGINS,
     Provenance,
     provenance_to_text,
@@ -56,5 +57,9 @@ def test_origins_are_joined_and_the_oldest_go_first() -> None:
         provenance = provenance.joined(Provenance((OWN,), (item,)))
     assert provenance.contents == (OWN,)
     assert provenance.origins == tuple(items[3:])
+    times = [(f"{'n' * 61}{number:02d}", 10**19 + number) for number in range(MOST_NAMES + 2)]
+    for name, nanoseconds in [*times, (times[-1][0], 1)]:
+        provenance = provenance.joined(Provenance(stored=((name, nanoseconds),)))
+    assert provenance.stored == tuple(times[2:])
     # What a file system with the least room for such notes takes, as ext4 with its inodes of 256 bytes.
     assert len(provenance_to_text(provenance)) < 4000
