@@ -14,12 +14,14 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.claims import decide_claims
 
 
-def decide_claims_filter(plan: t.Any, claims: t.Any, seen: t.Any, last: t.Any = False) -> dict[str, t.Any]:
+def decide_claims_filter(
+    plan: t.Any, claims: t.Any, seen: t.Any, last: t.Any = False, asked: t.Any = ()
+) -> dict[str, t.Any]:
     """What becomes of a run's claims; decide_claims.yml describes it."""
     for value, name in ((plan, "the input"), (claims, "claims"), (seen, "seen")):
         if not isinstance(value, Mapping):
             raise AnsibleFilterError(f"brine.virt.decide_claims: {name} is not a mapping")
-    return decide_claims(plan, claims, seen, last=boolean(last))
+    return decide_claims(plan, claims, seen, last=boolean(last), asked=asked)
 
 
 class FilterModule:

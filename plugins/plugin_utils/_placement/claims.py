@@ -21,11 +21,14 @@ Claims = Mapping[str, Mapping[str, str]]
 Seen = Mapping[str, Mapping[str, Mapping[str, t.Any]]]
 
 
-def decide_claims(plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last: bool) -> dict[str, t.Any]:
+def decide_claims(
+    plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last: bool, asked: t.Iterable[str] = ()
+) -> dict[str, t.Any]:
     """What becomes of a run's claims, by what the hypervisors say now.
 
     plan: what ``place`` returned; claims: by hypervisor and name, the UUIDs of this run's claims; seen: by hypervisor
-    and name, what has the name there; last: the run waits no longer. The result has the ``plan`` without machines that
+    and name, what has the name there; last: the run waits no longer; asked: the hypervisors that were to be looked at,
+    of which one that is missing in `seen` may have any of the names. The result has the ``plan`` without machines that
     yield (they are among its refused ones), ``withdraw`` (claims to be withdrawn, by hypervisor), ``waiting`` (names
     that are not decided yet) and ``again`` (whether to check again, after withdrawing).
     """
@@ -33,6 +36,7 @@ def decide_claims(plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last
     withdraw: dict[str, dict[str, str]] = {}
     waiting: list[str] = []
     unclaimed: dict[str, dict[str, str | None]] = {}
+    unseen = [host for host in asked if host not in seen]
     for host, machines in plan["new_by_host"].items():
         for name in (machine["name"] for machine in machines):
             identity = claims.get(host, {}).get(name)
@@ -43,6 +47,8 @@ def decide_claims(plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last
             if identity is None or (here is not None and not here["claimed"]):
                 continue
             why, is_waiting = _decide(name, host, identity, seen)
+            if why is None and unseen:
+                why = f"{' and '.join(unseen)} did not say whether it is there, and it would exist twice"
             if is_waiting and not last:
                 waiting.append(name)
             elif why is not None:

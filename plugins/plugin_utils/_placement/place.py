@@ -84,7 +84,8 @@ def place(
         for host in left:
             withdraw.setdefault(host, {})[machine.name] = capacities[host].machines[machine.name]["uuid"]
         refusal = None
-        if not running_on:
+        # What an interrupted run has left of it is no machine yet, and says nothing of one on another hypervisor.
+        if not running_on or (running_on[0], machine.name) in unfinished:
             refusal = unseen(machine, silent, options, (homes or {}).get(machine.name))
             refusal = refusal or left_behind(machine, hosts, last_seen, options)
         elif len(running_on) == 1:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
-from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_last_play
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import PLAYBOOKS, run_ansible, run_last_play
 
 # Each starts a whole run of Ansible.
 pytestmark = pytest.mark.slow
@@ -47,6 +48,28 @@ def test_a_machine_that_is_there_stays_there(tmp_path: Path, node_uri: str) -> N
     status, output = run_last_play(tmp_path, "restore", node_uri, *words, hosts=("hv1", "hv2"))
     assert (status, "db1 goes on hv1: db1 is there" in output) == (2, True), output
     assert output.count("[ERROR]") == 1 and "hv1: " in output, output
+
+
+@pytest.mark.parametrize(("limit", "status"), [([], 0), (["--limit", "hv1"], 2)])
+def test_one_that_a_limit_leaves_out_may_have_it(tmp_path: Path, limit: list[str], status: int) -> None:
+    """It was not asked, and the machine would exist twice."""
+    play = yaml.safe_load((PLAYBOOKS / "restore.yml").read_text(encoding="utf-8"))[-1]
+    (check,) = (task for task in play["tasks"] if task["name"] == "Check that no other hypervisor has this machine")
+    known = {
+        "virt_restore_target": "hv1",
+        "virt_restore_seen": {"name": "web1", "uuid": "u"},
+        "virt_hypervisors": "all",
+    }
+    asked = {"name": "Asked", "ansible.builtin.set_fact": {"virt_restore_found": {"machines": []}}}
+    short = {"hosts": "all", "gather_facts": False, "vars": {**play["vars"], **known}, "tasks": [asked, check]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([short]), encoding="utf-8")
+    (tmp_path / "hosts.yml").write_text("all: {hosts: {hv1: , hv2: }, vars: {ansible_connection: local}}\n")
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml", *limit)
+    output = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == status, output
+    assert (
+        "hv2 may have web1 already: did not answer: it was not asked (--limit). Nothing was restored." in output
+    ) is bool(status)
 
 
 def test_what_is_missing_is_said(tmp_path: Path, node_uri: str) -> None:

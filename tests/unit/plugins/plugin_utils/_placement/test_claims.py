@@ -56,6 +56,17 @@ def test_what_stands_against_a_claim(rival: dict[str, t.Any] | None, last: bool,
     assert [item["name"] for item in decided["plan"]["assignments"]] == left
 
 
+def test_a_hypervisor_that_does_not_say_what_it_has_may_have_it() -> None:
+    claims, seen = {"hv1": {"web1": LOW}}, {"hv1": {"web1": _claim(LOW)}}
+    assert decide_claims(_plan(), claims, {**seen, "hv2": {}}, last=False, asked=["hv1", "hv2"])["again"] is False
+    decided = decide_claims(_plan(), claims, seen, last=False, asked=["hv1", "hv2"])
+    assert decided["withdraw"] == claims
+    (refused,) = decided["plan"]["refused_machines"]
+    assert refused["why"] == (
+        "hv2 did not say whether it is there, and it would exist twice. Nothing was created for it on hv1"
+    )
+
+
 def test_only_the_machine_that_is_claimed_elsewhere_yields() -> None:
     claims = {"hv1": {"a": HIGH, "b": HIGH}}
     seen = {"hv1": {"a": _claim(HIGH), "b": _claim(HIGH)}, "hv2": {"a": _claim(LOW)}}

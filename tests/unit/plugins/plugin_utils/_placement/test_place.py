@@ -567,6 +567,20 @@ def test_the_user_may_accept_that_risk() -> None:
     )
 
 
+@pytest.mark.parametrize("left", [{"building": True, "claimed": True}, {"building": True}])
+def test_what_an_interrupted_run_has_left_does_not_say_that_it_is_nowhere_else(left: dict[str, bool]) -> None:
+    there = facts(machines={"web1": (1024, 1)})
+    there["machines"][0].update(left)
+    hosts = {"hv1": there, "hv2": facts()}
+    assert where(run([spec("web1")], hosts)) == {"web1": "hv1"}
+    (refused,) = run([spec("web1")], {**hosts, "hv3": SILENT})["refused_machines"]
+    assert "it may be on hv3" in refused["why"]
+    assert where(run([spec("web1", hypervisor="hv1")], {**hosts, "hv3": SILENT})) == {"web1": "hv1"}
+    # It was seen on one that the inventory does not have any more.
+    (refused,) = run([spec("web1")], hosts, last_seen={"web1": ["hv3"]})["refused_machines"]
+    assert "hv3" in refused["why"]
+
+
 def test_a_machine_for_a_silent_hypervisor_is_refused_and_the_others_go_on() -> None:
     result = run([spec("a", hypervisor="hv2"), spec("b")], {"hv1": facts(), "hv2": SILENT}, unseen="place")
     assert where(result) == {"b": "hv1"}
