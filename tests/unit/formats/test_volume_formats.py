@@ -16,8 +16,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import noted_time
 from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance import load_provenance
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stored_time import noted_time
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven, require_proven
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum

@@ -10,13 +10,12 @@ import os
 from dataclasses import dataclass
 
 from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, one_of_these
-from ..._model.image.name import ImageName, newest_first, parse_image_volume
+from ..._model.image.name import PROVENANCE_ATTRIBUTE, ImageName, newest_first, parse_image_volume, time_noted
 from ..._model.xml.disk_source import FILE
 from ..connection import VirConnect
 from ..storage.pools import Pool, Pools
 from ..storage.volume_facts import find_volume
 from ..storage.volumes import volume_names
-from .stored_time import noted_time
 
 _NOTHING = bytes(4)
 
@@ -75,6 +74,13 @@ def stored_at(pool: Pool, image: ImageName) -> int:
     with contextlib.suppress(OSError):
         return os.stat(path).st_mtime_ns
     return 0
+
+
+def noted_time(path: str, image: ImageName) -> int | None:
+    """When an image came under its name, in nanoseconds since 1970, as its file says; None where it does not."""
+    with contextlib.suppress(OSError):
+        return time_noted(os.getxattr(path, PROVENANCE_ATTRIBUTE).decode(errors="replace"), image)
+    return None
 
 
 def newest_in(pool: Pool, name: str) -> StoredImage:

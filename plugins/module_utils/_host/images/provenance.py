@@ -12,14 +12,14 @@ from __future__ import annotations
 import contextlib
 import os
 
+from ..._model.image.name import PROVENANCE_ATTRIBUTE
 from ..._model.image.provenance import Provenance, provenance_to_text, read_provenance
-from .stored_time import ATTRIBUTE
 
 
 def load_provenance(path: str, name_digest: str) -> Provenance:
     """What an image's file says; nothing when it says nothing. name_digest: as for read_provenance."""
     with contextlib.suppress(OSError):
-        return read_provenance(os.getxattr(path, ATTRIBUTE).decode(errors="replace"), name_digest)
+        return read_provenance(os.getxattr(path, PROVENANCE_ATTRIBUTE).decode(errors="replace"), name_digest)
     return Provenance()
 
 
@@ -27,7 +27,7 @@ def keep_provenance(file: str | int, provenance: Provenance) -> bool:
     """Write it to a file, given by path or descriptor; False when that cannot be."""
     text = provenance_to_text(provenance).encode()
     try:
-        os.setxattr(file, ATTRIBUTE, text)
+        os.setxattr(file, PROVENANCE_ATTRIBUTE, text)
     except OSError:
         # No extended attributes here, no space for them, or a file that is another user's: all the same to us.
         return False

@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ..._base.errors import HostError, NotFoundError, VirtError, visible
 from ..._base.xml import attribute, etree, read_description
 from ..._model.attachments import agent_is_connected, disk_source
-from ..._model.image.name import ImageName, newest_first, parse_image_volume
+from ..._model.image.name import PROVENANCE_ATTRIBUTE, ImageName, newest_first, parse_image_volume, time_noted
 from ..connection import (
     ItemResult,
     VirConnect,
@@ -33,7 +33,6 @@ from ..connection import (
     suppress_codes,
     translate_errors,
 )
-from ..images.stored_time import noted_time
 from ..machines.record import ACTIVE_STATES
 from ..machines.snapshots import snapshot_records
 
@@ -387,9 +386,13 @@ class NewerImages:
         0 where nobody knows, and for one that has gone meanwhile."""
         with suppress_codes(libvirt.VIR_ERR_NO_STORAGE_VOL):
             volume = pool.storageVolLookupByName(image.volume)
-            noted = noted_time(volume.path(), image) if self._reads_files else None
-            if noted is not None:
-                return noted
+            if self._reads_files:
+                # As _host/images/provenance.py reads it, which would bring more files along.
+                with contextlib.suppress(OSError):
+                    text = os.getxattr(volume.path(), PROVENANCE_ATTRIBUTE).decode(errors="replace")
+                    noted = time_noted(text, image)
+                    if noted is not None:
+                        return noted
             root = read_description(f"volume {image.volume}", volume.XMLDesc())
             seconds, _point, nanoseconds = (root.findtext("target/timestamps/mtime") or "").partition(".")
             if seconds.isdigit():

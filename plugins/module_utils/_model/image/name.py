@@ -20,6 +20,10 @@ _VOLUME = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)-(?P<digest>[0-9a-f]
 _STORED = re.compile(r"^stored (?P<name>[A-Za-z0-9][A-Za-z0-9._-]*) (?P<time>[0-9]{1,20})\Z")
 
 
+# Where a file has its provenance: the name of an extended attribute.
+PROVENANCE_ATTRIBUTE = "user.brine.provenance"
+
+
 @dataclass(frozen=True)
 class ImageName:
     """The parts of a stored image's volume name; digest is the first 16 hex digits of its sha256."""
@@ -59,3 +63,11 @@ def read_stored(text: str) -> tuple[tuple[str, int], ...]:
     """The names in a provenance's text, each with its time; other lines are passed over."""
     found = [match for line in text.splitlines() if (match := _STORED.match(line)) is not None]
     return tuple((match["name"], int(match["time"])) for match in found)
+
+
+def time_noted(text: str, image: ImageName) -> int | None:
+    """When an image came under its name, in nanoseconds since 1970, by a provenance's text.
+
+    None where nothing is noted, or only of another file that this is a copy of.
+    """
+    return dict(read_stored(text)).get(image.name) if f"content sha256:{image.digest}" in text else None

@@ -22,8 +22,7 @@ from ..nic import Nic, read_nic
 from ..profiles.resolve import Profiles, read_profiles, resolve_devices
 from ..profiles.salt_words import switched, translate_salt_words
 from ..seed import make_seed, read_seed
-from .checks import check_devices, check_firmware, check_hardware
-from .references import check_references
+from .checks import check_devices, check_firmware, check_hardware, check_references
 
 _Device = t.TypeVar("_Device", Disk, Nic)
 # The hint for a machine that is not there, and of which the task does not say enough to create it.
