@@ -439,7 +439,8 @@ kept:
 used_here:
   description:
     - The volumes, of the images that were considered, that something on this hypervisor uses or may use, for
-      O(used_elsewhere) on another hypervisor.
+      O(used_elsewhere) on another hypervisor. It also has those that another hypervisor has brought and libvirt here
+      does not list yet.
     - If it cannot be determined here what is in use, as with a storage pool that is not active, these are all of them,
       unless O(ignore_unseen=true).
   returned: O(state=pruned)

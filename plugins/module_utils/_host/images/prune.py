@@ -11,8 +11,9 @@ import typing as t
 from dataclasses import dataclass
 
 from ..._base.errors import ConflictError
-from ..._model.image.name import ImageName, newest_first
+from ..._model.image.name import ImageName, newest_first, parse_image_volume
 from ..._model.metadata.machine import VolumeNote
+from ..._model.xml.disk_source import FILE
 from ..connection import VirConnect
 from ..images import files as image_files
 from ..locks import LOCK_DIR, hypervisor_lock
@@ -21,14 +22,14 @@ from ..storage.pools import Pool, Pools
 from ..storage.proof import by_hand
 from ..storage.shared_pools import seen_elsewhere
 from ..storage.usage import Usage, unseen_users
-from ..storage.volumes import delete_volume
+from ..storage.volumes import delete_volume, volume_names
 from .clustered import clear_parts, clones_of, delete_image, not_brought, stored_seconds
 from .files import Deadline
 from .inspection import is_brought
 from .listing import store_pool, stored_at, stored_names
 
 OTHER_HYPERVISOR = "another hypervisor"
-ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and list the images they use in used_elsewhere"
+ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and list what they return as used_here in used_elsewhere"
 _FOREIGN = "nothing shows that it is an image which was brought there: it only has the name of one"
 # What virt_init holds from its first look at the store until its machines use what it saw there.
 _MACHINES_LOCK = "init"
@@ -53,7 +54,7 @@ class PruneDecision:
 class PruneResult:
     """One look at the store: all of its volumes that are images, what becomes of those in question; blocked: some stay
     because of what was not seen, and unseen says what that is; shared: that is what other hypervisors use. used_here:
-    the volumes in question that something here uses, or may use."""
+    the volumes in question, listed by libvirt or not, that something here uses, or may use."""
 
     before: tuple[str, ...]
     decisions: tuple[PruneDecision, ...]
@@ -198,7 +199,8 @@ def _use(
     """Who uses these images. read_only: as for is_brought."""
     usage, there = Usage(conn), prune_options.used_elsewhere
     elsewhere = seen_elsewhere(pool) if there is None else None
-    unseen = [unknown.words for unknown in usage.unknown] if images and not prune_options.ignore_unseen else []
+    doubt = [] if prune_options.ignore_unseen else [unknown.words for unknown in usage.unknown]
+    unseen = doubt if images else []
     clones = clones_of(pool, _volumes(images)) if pool.clones_images else {}
     users = {
         image.volume: (
@@ -221,8 +223,19 @@ def _use(
             if not users[image.volume]
             and not is_brought(pool.volume_path(image.volume), image.digest, read_only=read_only)
         )
-    here = tuple(volume for volume in users if unseen or set(users[volume]) - {OTHER_HYPERVISOR})
+    asked = {**{volume: usage.of(pool, volume).users for volume in _unlisted(pool)}, **users}
+    here = tuple(volume for volume in asked if doubt or set(asked[volume]) - {OTHER_HYPERVISOR})
     return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None, foreign, here)
+
+
+def _unlisted(pool: Pool) -> list[str]:
+    """Images that another hypervisor has brought to the directory since libvirt here last looked into it."""
+    if pool.source_type != FILE:
+        return []
+    with contextlib.suppress(OSError):
+        there = {name for name in os.listdir(pool.path) if parse_image_volume(name) is not None}
+        return sorted(there - volume_names(pool))
+    return []
 
 
 def _decide(

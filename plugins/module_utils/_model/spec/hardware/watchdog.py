@@ -40,29 +40,33 @@ class _Watchdog(DeviceField):
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any] | bool) -> None:
-        there = parent.findall(self.path)
-        others = [one for one in there if not _is_by_itself(one)]
+        others = [element for element in parent.findall(self.path) if not _is_by_itself(element)]
         if not isinstance(value, Mapping):
-            for one in others:
-                drop(one)
-            return
-        wanted = value.get("model")
-        element: etree._Element | None = next((one for one in there if one.get("model") == wanted), None)
-        if element is not None and element not in others[:1]:
-            # Another one takes the place of the one that was there.
             for old in others:
-                if old is not element:
-                    drop(old)
-        elif element is None and others:
-            element = others[0]
-            if wanted is not None:
-                # Each model has its own bus.
-                for place in element.findall("address"):
-                    drop(place)
+                drop(old)
+            return
+        element = self._element_for(parent, others, value.get("model"))
         if element is None:
             element = etree.SubElement(make(parent, self.path.rpartition("/")[0]), "watchdog")
             write_fixed(element, self.fixed)
         write_table(element, self.table, value)
+
+    def _element_for(
+        self, parent: etree._Element, others: t.Sequence[etree._Element], model: str | None
+    ) -> etree._Element | None:
+        """The one that is to be as requested, None where it is a new one. others: all but libvirt's own."""
+        for same in parent.findall(self.path):
+            if same.get("model") == model:
+                for old in others if same not in others[:1] else ():
+                    # Of several it takes the place of those that were asked for before.
+                    if old is not same:
+                        drop(old)
+                return same
+        first = others[0] if others else None
+        for place in first.findall("address") if first is not None and model is not None else ():
+            # Each model has its own bus.
+            drop(place)
+        return first
 
     def read(self, parent: etree._Element) -> Values | bool:
         there = parent.findall(self.path)

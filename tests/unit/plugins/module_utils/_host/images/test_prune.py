@@ -358,7 +358,7 @@ class TestInAPoolThatOtherHypervisorsSee:
             host.remove(NEW, ignore_unseen=True)
         assert str(caught.value) == (
             f"name: image {NEW} may be in use where that cannot be checked: {reason}. Ask all hypervisors that share "
-            "the pool, and list the images they use in used_elsewhere"
+            "the pool, and list what they return as used_here in used_elsewhere"
         )
         assert host.volumes() == ALL
 
@@ -387,6 +387,18 @@ class TestInAPoolThatOtherHypervisorsSee:
         host.add_pool("data", host.directory / "data", active=False)
         assert self.ask(host) == self.ask(host, keep=1) == ALL
         assert self.ask(host, ignore_unseen=True) == {OLD}
+
+    def test_it_says_so_of_an_image_that_another_one_has_brought_meanwhile(self, host: Host) -> None:
+        """libvirt looks into a directory when the pool is started, or when it is told to."""
+        brought = [f"new-{digit * 16}.qcow2" for digit in "de"]
+        for volume in brought:
+            shutil.copy(host.store / OLD, host.store / volume)
+        assert self.ask(host) == set()
+        top = host.overlay(host.directory / "top.qcow2", str(host.store / brought[0]))
+        host.add_machine("by-hand", DISK.format(type="file", source=f"file='{top}'", rest=""))
+        assert self.ask(host) == {brought[0]}
+        host.add_pool("data", host.directory / "data", active=False)
+        assert self.ask(host) == {*ALL, *brought}
 
     def test_what_another_cannot_check_stays(self, host: Host, tmp_path: Path) -> None:
         """The recipe of virt_image, of two hypervisors: a machine made by hand has an overlay in a pool that is not
