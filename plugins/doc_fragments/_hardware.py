@@ -822,8 +822,8 @@ options:
   watchdog:
     description:
       - A watchdog, as its action or as a mapping. V(none) means no watchdog, which is the default for a new machine.
-      - libvirt 9.1 and newer give each machine of type q35 an C(itco) with action V(reset), which does nothing unless
-        the guest uses it. It is there beside the one of this option, and with V(none) too.
+      - libvirt 9.1 and newer give each machine of type q35 an C(itco), which does nothing unless the guest uses it. It
+        is there beside the one of this option, with the same action, and alone with V(none).
     type: raw
     suboptions:
       model:

@@ -157,7 +157,7 @@ def _is_passed(element: etree._Element, path: str, parent: etree._Element, passe
         return element.findtext("partition") in (None, "/machine") and len(element) <= 1
     if tag in ("disk", "interface") and home == "devices":
         return _key(element) in passed
-    return home == "devices" and (_is_filled_in(element, tag) or _is_mirror(element, tag, parent))
+    return home == "devices" and (_is_filled_in(element, tag, parent) or _is_mirror(element, tag, parent))
 
 
 def _is_usual_firmware(element: etree._Element, tag: str) -> bool:
@@ -175,7 +175,7 @@ def _is_usual_firmware(element: etree._Element, tag: str) -> bool:
     return tag == "loader" and element.get("stateless") != "yes" and element.get("type") in (None, "pflash")
 
 
-def _is_filled_in(element: etree._Element, tag: str) -> bool:
+def _is_filled_in(element: etree._Element, tag: str, parent: etree._Element) -> bool:
     kind = element.get("type")
     if tag == "emulator":
         return (element.text or "").strip().startswith(_EMULATORS)
@@ -186,7 +186,8 @@ def _is_filled_in(element: etree._Element, tag: str) -> bool:
     if tag == "audio":
         return element.get("id") == "1" and kind in ("none", "spice") and not len(element)
     if tag == "watchdog":
-        return (element.get("model"), element.get("action")) == ("itco", "reset")
+        others = [one for one in parent.iterchildren("watchdog") if one.get("model") != "itco"]
+        return element.get("model") == "itco" and (bool(others) or element.get("action") == "reset")
     if tag == "channel":
         # The agent's: where its socket is on the hypervisor is libvirt's business.
         return kind == "unix" and attribute(element, "target", "name") == AGENT_CHANNEL

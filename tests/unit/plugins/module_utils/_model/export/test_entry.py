@@ -289,3 +289,15 @@ def test_of_a_list_only_the_words_are_left_out_that_cannot_be_in_it(key: str) ->
     notes = MachineNotes(**{key: ("two words",)})  # type: ignore[arg-type]
     found = export_machine(etree.fromstring(DOMAIN.format("")), notes, facts)
     assert key not in found.entry and f"{key}: 'two words'" in found.not_exported
+
+
+def test_the_watchdog_that_libvirt_adds_beside_another_one_is_no_leftover() -> None:
+    """It has the action of the other one."""
+    made = etree.fromstring("<domain><devices><watchdog model='i6300esb' action='pause'/></devices></domain>")
+    for position in (0, 1):
+        domain = etree.fromstring(etree.tostring(made))
+        domain[0].insert(position, etree.Element("watchdog", model="itco", action="pause"))
+        assert find_leftovers(domain, made) == []
+    assert find_leftovers(domain, etree.fromstring("<domain><devices/></domain>")) == [
+        "devices/watchdog model=i6300esb action=pause"
+    ]

@@ -19,11 +19,14 @@ OWN = ("itco", "reset")
 
 
 def defined(domain: etree._Element) -> etree._Element:
-    """As libvirt 11 defines a q35 machine. It refuses a second watchdog of a model."""
+    """As libvirt 11 defines a q35 machine. It refuses a second watchdog of a model, and different actions."""
     devices = domain.find("devices")
     assert devices is not None
     if not domain.findall("devices/watchdog[@model='itco']"):
-        etree.SubElement(devices, "watchdog", model="itco", action="reset")
+        other = domain.find("devices/watchdog")
+        action = "reset" if other is None else other.get("action", "reset")
+        etree.SubElement(devices, "watchdog", model="itco", action=action)
+    assert len({dog.get("action") for dog in domain.iterfind("devices/watchdog")}) == 1
     models = [dog.get("model") for dog in domain.iterfind("devices/watchdog")]
     assert len(models) == len(set(models)), models
     for dog in domain.iterfind("devices/watchdog[@model='i6300esb']"):
@@ -57,9 +60,9 @@ DESCRIPTIONS: list[tuple[t.Any, set[tuple[str, str]]]] = [
     (False, {OWN}),
     (True, {OWN, ("i6300esb", "reset")}),
     ("reset", {OWN, ("i6300esb", "reset")}),
-    ("poweroff", {OWN, ("i6300esb", "poweroff")}),
+    ("poweroff", {("itco", "poweroff"), ("i6300esb", "poweroff")}),
     ({"model": "ib700"}, {OWN, ("ib700", "reset")}),
-    ({"model": "i6300esb", "action": "pause"}, {OWN, ("i6300esb", "pause")}),
+    ({"model": "i6300esb", "action": "pause"}, {("itco", "pause"), ("i6300esb", "pause")}),
     ({"model": "itco", "action": "poweroff"}, {("itco", "poweroff")}),
     ({"model": "itco", "action": "reset"}, {OWN}),
 ]
@@ -90,12 +93,12 @@ def test_the_model_that_is_asked_for_takes_the_place_of_the_other_one() -> None:
     domain = defined(machine())
     ask(domain, {"model": "itco", "action": "poweroff"})
     ask(domain, {"model": "i6300esb"})
-    assert dogs(domain) == {OWN, ("i6300esb", "poweroff")}
+    assert dogs(domain) == {("itco", "poweroff"), ("i6300esb", "poweroff")}
     ask(domain, {"model": "itco", "action": "reset"})
     assert dogs(domain) == {OWN}
     ask(domain, {"model": "ib700", "action": "pause"})
     ask(domain, {"model": "i6300esb"})
-    assert dogs(domain) == {OWN, ("i6300esb", "pause")}
+    assert dogs(domain) == {("itco", "pause"), ("i6300esb", "pause")}
 
 
 def test_one_that_went_waits_for_power_off_and_on_whatever_their_order() -> None:
