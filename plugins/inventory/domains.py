@@ -431,6 +431,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         ours_first = self._templated("ssh_common_args")
         vars_of = self._host_vars()
         stale = {answer["hypervisor"]: answer.get("stale_since") for answer in answers}
+        self._warn_of_unread(answers)
         for named in self._named_hosts(answers):
             if named.warning:
                 self._warn(named.warning)
@@ -444,19 +445,34 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                     safe_name = to_safe_group_name(group_name, force=True, silent=True)
                     safe_names[group_name] = self._data.add_group(safe_name)
                 self._data.add_child(safe_names[group_name], host)
-            if compose:
-                self._set_composite_vars(compose, variables, host, strict=strict)
-            if groups:
-                self._add_host_to_composed_groups(groups, variables, host, strict=strict)
-            if keyed_groups:
-                self._add_host_to_keyed_groups(keyed_groups, variables, host, strict=strict)
-            if _SSH_ARGS in variables:
-                common, first = arguments_beside_ours(
-                    host, inventory_vars.of(host), (ours_first, variables[_SSH_ARGS]), self._warn
+            try:
+                if compose:
+                    self._set_composite_vars(compose, variables, host, strict=strict)
+                if groups:
+                    self._add_host_to_composed_groups(groups, variables, host, strict=strict)
+                if keyed_groups:
+                    self._add_host_to_keyed_groups(keyed_groups, variables, host, strict=strict)
+            finally:
+                # Where strict ends it here, Ansible goes on with what there is: a host with an address, whose keys have
+                # to be checked.
+                if _SSH_ARGS in variables:
+                    common, first = arguments_beside_ours(
+                        host, inventory_vars.of(host), (ours_first, variables[_SSH_ARGS]), self._warn
+                    )
+                    self._data.hosts[host].vars[_SSH_ARGS] = common
+                    if first is not None:
+                        self._data.set_variable(host, "ansible_ssh_args", first)
+
+    def _warn_of_unread(self, answers: list[dict[str, t.Any]]) -> None:
+        """Name the machines of which libvirt said no more than the name: they lack their groups and variables."""
+        for answer in answers:
+            unread = [record["name"] for record in answer["machines"] or () if record.get("vcpus") is None]
+            if unread:
+                names = ", ".join(sorted(unread))
+                self._warn(
+                    f"{answer['hypervisor']} did not describe {names} in time: missing are the tags, the addresses, "
+                    "the variables and the host keys, and so groups that are made of them"
                 )
-                self._data.hosts[host].vars[_SSH_ARGS] = common
-                if first is not None:
-                    self._data.set_variable(host, "ansible_ssh_args", first)
 
     def _host_vars(self) -> t.Callable[..., dict[str, t.Any]]:
         """What gives the variables of one machine after the other; the options are looked up once."""

@@ -13,6 +13,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleParserError
 from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
@@ -101,6 +102,25 @@ def test_what_is_constructed(plugin: InventoryModule) -> None:
     assert plugin.inventory is not None
     assert plugin.inventory.hosts["web1"].get_vars()["gib"] == 2
     assert {"big", "is_running"} <= _groups(plugin, "web1")
+
+
+def test_an_expression_that_fails_leaves_no_host_whose_keys_are_not_checked(plugin: InventoryModule) -> None:
+    """Ansible goes on with what there is, and the address may be one that only the guest claims."""
+    plugin._options["keyed_groups"] = [{"key": trust_as_template("nothing.at.all")}]
+    with pytest.raises(AnsibleParserError):
+        plugin.populate([_answer("hv1", {**_machine("web1"), "host_keys": ["ssh-ed25519 AAAA"]})], "/kh")
+    assert plugin.inventory is not None
+    variables = plugin.inventory.hosts["web1"].get_vars()
+    assert variables["ansible_host"] == "192.0.2.7"
+    assert "StrictHostKeyChecking=yes" in variables["ansible_ssh_common_args"]
+
+
+def test_machines_that_were_not_described_are_named(plugin: InventoryModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(plugin.display, "warning", warnings.append)
+    plugin.populate([_answer("hv1", _machine("web1"), {**_machine("web2"), "vcpus": None})], None)
+    (warning,) = warnings
+    assert "hv1 did not describe web2 in time: missing are the tags" in warning
 
 
 def test_the_name_of_a_machine_does_not_draw_on_the_terminal(
