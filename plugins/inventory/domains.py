@@ -260,6 +260,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars im
     NamedHost,
     group_names,
     host_vars,
+    is_unread,
     known_hosts_path,
     listed_machines,
 )
@@ -273,6 +274,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
     read_entries,
     unasked,
     warn_of,
+    warn_of_unread,
     with_group,
     with_last_answers,
 )
@@ -380,13 +382,26 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             except KeyError:
                 cached = []  # nothing there, or too old
             if cached and are_of(cached, entries, lambda entry: self._hypervisor(entry).uri):
-                return cached, False
+                return self._with_silent_asked_again(cached, entries), False
         answers = self._ask(entries)
         if use_cache:
-            if any(answer["machines"] is None for answer in answers):
+            if any(answer["machines"] is None or any(map(is_unread, answer["machines"])) for answer in answers):
                 answers = with_last_answers(answers, self._last_answers(key))
             self._cache[key] = answers
         return answers, True
+
+    def _with_silent_asked_again(
+        self, cached: list[dict[str, t.Any]], entries: list[HypervisorEntry]
+    ) -> list[dict[str, t.Any]]:
+        """Cached answers, with those of now for hypervisors that had not answered then.
+
+        They are not stored: that would make the other answers look new.
+        """
+        silent = [answer["hypervisor"] for answer in cached if answer["error"] is not None]
+        if not silent:
+            return cached
+        new = {one["hypervisor"]: one for one in self._ask([entry for entry in entries if entry.name in silent])}
+        return with_last_answers([new.get(answer["hypervisor"], answer) for answer in cached], cached)
 
     def _last_answers(self, key: str) -> list[dict[str, t.Any]]:
         """What the cache has, however old it is."""
@@ -431,21 +446,23 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         ours_first = self._templated("ssh_common_args")
         vars_of = self._host_vars()
         stale = {answer["hypervisor"]: answer.get("stale_since") for answer in answers}
-        self._warn_of_unread(answers)
+        for text in (text for answer in answers for text in warn_of_unread(answer)):
+            self._warn(text)
         for named in self._named_hosts(answers):
             if named.warning:
                 self._warn(named.warning)
             host = self._data.add_host(named.host)
             variables = vars_of(named, known_hosts)
-            if stale[named.hypervisor]:
-                variables["virt_stale_since"] = stale[named.hypervisor]
-            self._set_variables(host, variables)
-            for group_name in group_names(named.record, named.hypervisor):
-                if group_name not in safe_names:
-                    safe_name = to_safe_group_name(group_name, force=True, silent=True)
-                    safe_names[group_name] = self._data.add_group(safe_name)
-                self._data.add_child(safe_names[group_name], host)
+            since = stale[named.hypervisor] or named.record.get("stale_since")
+            if since:
+                variables["virt_stale_since"] = since
             try:
+                self._set_variables(host, variables)
+                for group_name in group_names(named.record, named.hypervisor):
+                    if group_name not in safe_names:
+                        safe_name = to_safe_group_name(group_name, force=True, silent=True)
+                        safe_names[group_name] = self._data.add_group(safe_name)
+                    self._data.add_child(safe_names[group_name], host)
                 if compose:
                     self._set_composite_vars(compose, variables, host, strict=strict)
                 if groups:
@@ -453,8 +470,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 if keyed_groups:
                     self._add_host_to_keyed_groups(keyed_groups, variables, host, strict=strict)
             finally:
-                # Where strict ends it here, Ansible goes on with what there is: a host with an address, whose keys have
-                # to be checked.
+                # Where strict ends this run, Ansible goes on with the host: not without the check of its host key.
                 if _SSH_ARGS in variables:
                     common, first = arguments_beside_ours(
                         host, inventory_vars.of(host), (ours_first, variables[_SSH_ARGS]), self._warn
@@ -462,17 +478,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                     self._data.hosts[host].vars[_SSH_ARGS] = common
                     if first is not None:
                         self._data.set_variable(host, "ansible_ssh_args", first)
-
-    def _warn_of_unread(self, answers: list[dict[str, t.Any]]) -> None:
-        """Name the machines of which libvirt said no more than the name: they lack their groups and variables."""
-        for answer in answers:
-            unread = [record["name"] for record in answer["machines"] or () if record.get("vcpus") is None]
-            if unread:
-                names = ", ".join(sorted(unread))
-                self._warn(
-                    f"{answer['hypervisor']} did not describe {names} in time: missing are the tags, the addresses, "
-                    "the variables and the host keys, and so groups that are made of them"
-                )
 
     def _host_vars(self) -> t.Callable[..., dict[str, t.Any]]:
         """What gives the variables of one machine after the other; the options are looked up once."""

@@ -102,12 +102,18 @@ def host_vars(
     address = counting_address(record, verified=verified or trust_guest_addresses)
     if address and not record.get("building"):
         variables["ansible_host"] = address
-    if record.get("host_keys") and known_hosts:
+    if known_hosts and (record.get("host_keys") or is_unread(record)):
+        # Whether one that could not be read has keys is not known: what answers to its name is not believed unchecked.
         variables["ansible_ssh_common_args"] = ssh_arguments(record["uuid"], known_hosts)
     fields = (*_FIELDS, *(field for fact in facts for field in FACTS[fact]))
     variables.update({f"virt_{field}": record.get(field) for field in fields})
     variables.update(virt_hypervisor=hypervisor, virt_uri=uri)
     return variables
+
+
+def is_unread(record: Mapping[str, t.Any]) -> bool:
+    """Whether a machine was listed, but could not be read."""
+    return record.get("vcpus") is None and not record.get("claimed")
 
 
 def counting_address(record: Mapping[str, t.Any], *, verified: bool | None = None) -> str | None:

@@ -22,7 +22,7 @@ from ...module_utils._base.errors import InputError, UnreachableError, VirtError
 from ...module_utils._host.connection import map_in_threads, open_connection, run_in_time
 from ...module_utils._host.machines.listing import observe_machines
 from ...module_utils._model.spec.fields import validators
-from .host_vars import FACTS, needed_of
+from .host_vars import FACTS, is_unread, needed_of
 
 TRANSPORTS = ("ssh", "tls", "local")
 # What libvirt's remote command prints on a host where it finds no libvirt: it calls virt-ssh-helper, or else nc
@@ -248,6 +248,25 @@ def warn_of(answer: Mapping[str, t.Any]) -> str:
     return f"Hypervisor {answer['hypervisor']} {what}, its machines are missing: {answer['error']}"
 
 
+def warn_of_unread(answer: Mapping[str, t.Any]) -> list[str]:
+    """What is to be said of machines that a hypervisor listed, but that could not be read."""
+    records = answer.get("machines") or []
+    missing = [record["name"] for record in records if is_unread(record)]
+    old = [record["name"] for record in records if record.get("stale_since")]
+    found = []
+    if missing:
+        found.append(
+            f"Hypervisor {answer['hypervisor']} could not read {', '.join(missing)}: listed without tags, "
+            "user and address. Raise timeout, or look at the hypervisor"
+        )
+    if old:
+        found.append(
+            f"Hypervisor {answer['hypervisor']} could not read {', '.join(old)}: listed as they were when they "
+            "were last read. Raise timeout, or look at the hypervisor"
+        )
+    return found
+
+
 def answers_suffix(facts: Collection[str]) -> str:
     """What the name of the answers in a cache ends with: those with other facts are of no use."""
     return "" if set(facts) == set(FACTS) else "_" + "_".join(fact for fact in FACTS if fact in facts)
@@ -284,6 +303,8 @@ def with_last_answers(
     found = []
     for answer in answers:
         old = good.get(answer["hypervisor"])
+        if answer.get("machines") is not None and old is not None:
+            answer = {**answer, "machines": _with_last_records(answer["machines"], old)}
         if answer.get("machines") is not None or old is None:
             found.append(answer)
             continue
@@ -295,4 +316,27 @@ def with_last_answers(
 
 def of_now(answers: Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
     """The answers without machines that are only remembered."""
-    return [{**answer, "machines": None} if answer.get("stale_since") else answer for answer in answers]
+    found = []
+    for answer in answers:
+        if answer.get("stale_since"):
+            found.append({**answer, "machines": None})
+            continue
+        records = [
+            {**record, "vcpus": None, "host_keys": []} if record.get("stale_since") else record
+            for record in answer.get("machines") or []
+        ]
+        found.append({**answer, "machines": None if answer.get("machines") is None else records})
+    return found
+
+
+def _with_last_records(records: Sequence[dict[str, t.Any]], last: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """The records, with the last good one of each machine that could not be read now: its name and state are of now."""
+    good = {record["uuid"]: record for record in last["machines"] if not is_unread(record)}
+    found = []
+    for record in records:
+        old = good.get(record["uuid"]) if is_unread(record) else None
+        if old is not None:
+            since = old.get("stale_since") or last["at"]
+            record = {**old, "name": record["name"], "state": record["state"], "stale_since": since}
+        found.append(record)
+    return found

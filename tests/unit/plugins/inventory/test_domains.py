@@ -20,7 +20,11 @@ from ansible.template import trust_as_template
 
 from ansible_collections.brine.virt.plugins.inventory.domains import InventoryModule
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import FACTS
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import HypervisorEntry
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import (
+    HypervisorEntry,
+    of_now,
+    with_last_answers,
+)
 
 pytestmark = pytest.mark.medium
 
@@ -104,23 +108,52 @@ def test_what_is_constructed(plugin: InventoryModule) -> None:
     assert {"big", "is_running"} <= _groups(plugin, "web1")
 
 
-def test_an_expression_that_fails_leaves_no_host_whose_keys_are_not_checked(plugin: InventoryModule) -> None:
-    """Ansible goes on with what there is, and the address may be one that only the guest claims."""
-    plugin._options["keyed_groups"] = [{"key": trust_as_template("nothing.at.all")}]
+def test_one_that_could_not_be_read_is_named_and_not_called_unchecked(
+    plugin: InventoryModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(plugin, "_warn", said.append)
+    plugin.populate([_answer("hv1", {"name": "web2", "uuid": UUID, "state": "running", "vcpus": None})], "/tmp/kh")
+    assert plugin.inventory is not None
+    assert "HostKeyAlias=" in plugin.inventory.hosts["web2"].get_vars()["ansible_ssh_common_args"]
+    assert [text.split(":")[0] for text in said] == ["Hypervisor hv1 could not read web2"]
+
+
+def test_one_that_cannot_be_read_now_is_listed_as_it_was(plugin: InventoryModule) -> None:
+    unread = _answer("hv1", {"name": "web1", "uuid": UUID, "state": "shutdown", "vcpus": None})
+    last = {**_answer("hv1", _machine("web1", tags=["web"], host_keys=["key"])), "at": "2026-01-01"}
+    answers = with_last_answers([unread], [last])
+    plugin.populate(answers, None)
+    assert plugin.inventory is not None
+    assert plugin.inventory.hosts["web1"].get_vars()["virt_stale_since"] == "2026-01-01"
+    assert {"virt_tag_web", "virt_shutdown"} <= _groups(plugin, "web1")
+    # To known_hosts it is one that could not be read, whose lines stay.
+    (record,) = of_now(answers)[0]["machines"]
+    assert (record["vcpus"], record["host_keys"]) == (None, [])
+
+
+def test_a_cached_failure_is_asked_about_again(plugin: InventoryModule) -> None:
+    plugin._options.update(cache=True, concurrency=2, timeout=10)
+    good = {**_answer("hv1", _machine("web1")), "at": "2026-01-01"}
+    silent = {"hypervisor": "hv2", "uri": "test:///default", "machines": None, "error": "down", "at": "2026-01-01"}
+    key = plugin.get_cache_key("cloud.virt.yml")
+    plugin._cache = {key: [good, silent]}
+    entries = [HypervisorEntry("hv1", "test://hv1"), HypervisorEntry("hv2", "test:///default")]
+    (first, second), fresh = plugin._answers(entries, "cloud.virt.yml", cache=True)
+    assert (first, fresh) == (good, False)
+    assert ([record["name"] for record in second["machines"]], second["error"]) == (["test"], None)
+    assert plugin._cache[key] == [good, silent]
+
+
+def test_a_host_that_strict_ends_at_is_not_called_unchecked(plugin: InventoryModule) -> None:
+    plugin._options.update(keyed_groups=[{"key": trust_as_template("virt_title"), "prefix": "t"}])
     with pytest.raises(AnsibleParserError):
-        plugin.populate([_answer("hv1", {**_machine("web1"), "host_keys": ["ssh-ed25519 AAAA"]})], "/kh")
+        plugin.populate([_answer("hv1", _machine("web1", host_keys=["ssh-ed25519 AAAA"]))], "/tmp/known_hosts")
+    # Ansible goes on with what is there.
     assert plugin.inventory is not None
     variables = plugin.inventory.hosts["web1"].get_vars()
     assert variables["ansible_host"] == "192.0.2.7"
-    assert "StrictHostKeyChecking=yes" in variables["ansible_ssh_common_args"]
-
-
-def test_machines_that_were_not_described_are_named(plugin: InventoryModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    warnings: list[str] = []
-    monkeypatch.setattr(plugin.display, "warning", warnings.append)
-    plugin.populate([_answer("hv1", _machine("web1"), {**_machine("web2"), "vcpus": None})], None)
-    (warning,) = warnings
-    assert "hv1 did not describe web2 in time: missing are the tags" in warning
+    assert "HostKeyAlias=" in variables["ansible_ssh_common_args"]
 
 
 def test_the_name_of_a_machine_does_not_draw_on_the_terminal(

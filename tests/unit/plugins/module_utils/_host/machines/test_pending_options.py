@@ -112,7 +112,9 @@ def test_one_changed_option_is_told_as_by_the_tables(field: Field, data: st.Data
     other = copy.deepcopy(one)
     write_table(other, (field,), {field.key: data.draw(checked(field))})
     for live, defined in ((one, other), (other, one)):
-        assert pending_of(running(live), defined) == by_the_tables(live, defined)
+        # Kinds of devices in the boot order take single ones out of it, and a console takes its client's devices along.
+        told = [key for key in pending_of(running(live), defined) if key in OPTION_PATHS]
+        assert told == by_the_tables(live, defined)
 
 
 # Each option with each part of it. What has no parts is changed as a whole above.
