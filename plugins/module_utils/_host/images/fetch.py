@@ -112,9 +112,10 @@ def _ask_encrypted(url: str, deadline: Deadline) -> t.Any:
         try:
             return _ask(place, deadline, follow="none")
         except urllib.error.HTTPError as exc:
-            if exc.code not in _REDIRECTIONS or not exc.url or exc.url == place:
+            led_to = _with_user_of(place, exc.url or place)
+            if exc.code not in _REDIRECTIONS or led_to == place:
                 raise
-            place = exc.url
+            place = led_to
         if not _is_encrypted(place):
             raise HostError(
                 f"{shown_url(url)} leads to {shown_url(place)}, which is not encrypted",
@@ -123,6 +124,20 @@ def _ask_encrypted(url: str, deadline: Deadline) -> t.Any:
                 "address of a server that stays on https://",
             )
     raise HostError(f"{shown_url(url)} redirects without end")
+
+
+def _with_user_of(url: str, led_to: str) -> str:
+    """Where an address leads, with its user and password while the server is the same: they are for no other."""
+    user, at, _host = urllib.parse.urlsplit(url).netloc.rpartition("@")
+    parts = urllib.parse.urlsplit(led_to)
+    if not at or "@" in parts.netloc or _server_of(url) != _server_of(led_to):
+        return led_to
+    return parts._replace(netloc=f"{user}@{parts.netloc}").geturl()
+
+
+def _server_of(url: str) -> tuple[str, str | None, int | None]:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def _is_encrypted(url: str) -> bool:

@@ -25,17 +25,31 @@ BODY = b"0123456789" * 100_000
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers by path: /whole, /unsaid (no length), /short (breaks off), /gzip, /trickle, /moved."""
+    """Answers by path: /whole, /unsaid (no length), /short (breaks off), /gzip, /trickle, /moved.
+
+    /private is for me:pw alone; /inside leads there, and /outside too, by another name of this host.
+    """
 
     def do_GET(self) -> None:
         kind = self.path[1:]
-        sizes = {"short": 2 * len(BODY), "moved": 0}
+        leads = {
+            "moved": "/whole",
+            "inside": "/private",
+            "outside": f"http://localhost:{self.server.server_address[1]}/private",
+        }
+        sizes = {"short": 2 * len(BODY), **dict.fromkeys(leads, 0)}
         if kind == "nothing":
             self.send_error(404)
             return
-        self.send_response(302 if kind == "moved" else 200)
-        if kind == "moved":
-            self.send_header("Location", "/whole")
+        if kind == "private" and self.headers.get("Authorization") != "Basic bWU6cHc=":
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="private"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_response(302 if kind in leads else 200)
+        if kind in leads:
+            self.send_header("Location", leads[kind])
         if kind == "gzip":
             self.send_header("Content-Encoding", "gzip")
         if kind != "unsaid":
@@ -46,7 +60,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 for byte in BODY[:600]:
                     self.wfile.write(bytes([byte]))
                     time.sleep(1)
-            elif kind != "moved":
+            elif kind not in leads:
                 self.wfile.write(BODY)
 
     def log_message(self, *args: t.Any) -> None:
@@ -180,3 +194,21 @@ def test_a_real_server_is_followed_step_by_step_as_well(server: str, monkeypatch
     monkeypatch.setattr(image_fetch, "_is_encrypted", lambda _url: True)
     with download(f"{server}/moved", Deadline(600), never_in_clear=True) as answer:
         assert b"".join(answer.chunks) == BODY
+
+
+def test_a_password_goes_along_while_the_server_is_the_same(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_fetch, "_is_encrypted", lambda _url: True)
+    url = server.replace("://", "://me:pw@")
+    with download(f"{url}/inside", Deadline(600), never_in_clear=True) as answer:
+        assert b"".join(answer.chunks) == BODY
+    refused = pytest.raises(HostError, match="the server answered 401")
+    with refused, download(f"{url}/outside", Deadline(600), never_in_clear=True):
+        pass
+
+
+def test_a_password_goes_along_in_whatever_words_the_server_names_itself(mirrors: dict[str, str]) -> None:
+    mirrors.update(
+        {"https://me:pw@a.example/1": "https://A.example:443/2", "https://me:pw@A.example:443/2": "http://b.example/3"}
+    )
+    with pytest.raises(HostError, match=r"leads to http://b\.example/3"):
+        checksum_at("https://me:pw@a.example/1")
