@@ -491,6 +491,11 @@ machines:
       type: dict
       returned: when the machine exists
       sample: {"name": "web1", "state": "running"}
+checked:
+  description: Whether this is what would be done, as in check mode.
+  returned: with RV(machines)
+  type: bool
+  sample: false
 shared:
   description:
     - What an interrupted run has left in pools that other hypervisors may see as well; for
@@ -771,6 +776,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             result["machine"] = records[result["name"]]
     answer: dict[str, t.Any] = {
         "changed": any(result["changed"] for result in results),
+        "checked": module.check_mode,
         "machines": results,
         "diff": [
             yaml_diff(name, todo.before, todo.after)

@@ -22,6 +22,8 @@ _COLUMNS = (
 )
 # Every change is noted in the machine's own metadata, which is of no interest to people unless it is all that changed.
 _NOTES = ("write the metadata of ", "record the new disks of ")
+# A machine of which there is only what a check has announced, or not even that: its hypervisor fell out before.
+_NOT_DONE, _FELL_OUT = "not done", "an earlier task has failed there, see above"
 # What check mode only announces.
 _DONE = frozenset({"created", "changed", "removed"})
 Result = Mapping[str, t.Any]
@@ -55,9 +57,12 @@ def changes_text(
     machines = [
         *(_removed(host, one) for host, one in _machines(removed or {})),
         *(
-            _made(host, one, late.get((host, one["name"])), (silent or {}).get(host, {}).get(one["name"]))
+            _fallen_out(host, one["name"])
+            if made[host].get("checked") and not check and one.get("changed")
+            else _made(host, one, late.get((host, one["name"])), (silent or {}).get(host, {}).get(one["name"]))
             for host, one in _machines(made)
         ),
+        *(_fallen_out(host, name) for host, name in _without_result(made, plan or {})),
         *(_left_out(one) for one in (plan or {}).get("refused_machines") or ()),
     ]
     shown = [one for one in machines if one[2] != "unchanged" or one[-1]]
@@ -100,6 +105,18 @@ def _address(one: Result, wait: Result | None) -> str | None:
     record = one.get("machine") or {}
     known = record.get("address") if record.get("state") in _UP else None
     return (wait or {}).get("address") or known
+
+
+def _without_result(made: Mapping[str, t.Any], plan: Mapping[str, t.Any]) -> Iterator[tuple[str, str]]:
+    """The machines of which a hypervisor was to make or change some, and said nothing."""
+    for host, names in (plan.get("by_host") or {}).items():
+        result = made.get(host)
+        if host in made and not (isinstance(result, Mapping) and result.get("machines") is not None):
+            yield from ((host, str(name)) for name in names)
+
+
+def _fallen_out(host: str, name: str) -> Row:
+    return (name, host, _NOT_DONE, None, None, _FELL_OUT)
 
 
 def _removed(host: str, one: Result) -> Row:

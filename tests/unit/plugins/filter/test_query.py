@@ -99,6 +99,22 @@ def test_the_start_order_is_said_where_there_is_one(turn: dict[str, t.Any], word
     assert [line for line in text.splitlines() if "Start order" in line] == words
 
 
+def test_what_was_only_announced_is_not_said_to_be_done() -> None:
+    """An image that cannot be stored keeps the machines of its hypervisor from being made; they were checked before."""
+    new = {"name": "web1", "changed": True, "created": True, "failed": False, "actions": [], "machine": None}
+    quiet = {**new, "name": "db1", "changed": False, "created": False}
+    made = {"hv1": {"checked": True, "machines": [new, quiet]}, "hv2": {"failed": True, "msg": "no"}, "hv3": {}}
+    plan = {"by_host": {"hv1": ["web1", "db1"], "hv2": ["web2"], "hv3": []}}
+    lines = [" ".join(line.split()) for line in FILTERS["changes"](made, plan).splitlines()[1:]]
+    assert lines == [
+        "web1 hv1 not done - - an earlier task has failed there, see above",
+        "web2 hv2 not done - - an earlier task has failed there, see above",
+        "1 other machine is as it is to be.",
+    ]
+    checked = FILTERS["changes"]({"hv1": made["hv1"]}, plan, check=True)
+    assert "to be created" in checked and "not done" not in checked
+
+
 def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
     quiet = {"name": "old", "changed": False, "created": False, "actions": [], "pending": [], "outdated": ["image"]}
     new = {**quiet, "name": "web1", "changed": True, "created": True, "actions": ["define machine web1"]}
