@@ -48,7 +48,16 @@ class Download:
 def check_url(url: str, where: str | None = None) -> str:
     """The address itself, when it is one to download from. Raises InputError."""
     parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        # Part of a password, perhaps, which ends for an address at the first of these; so nothing of it is repeated.
+        raise InputError(
+            "this is not an address to download from: what stands before its first /, ? or # is no host with a port",
+            where=where,
+            hint="In a password write %2F for /, %3F for ? and %23 for #",
+        ) from None
+    if not is_address:
         raise InputError(
             f"{shown_url(url)!r} is not an address to download from", where=where, hint="Begin it with https://"
         )

@@ -123,6 +123,14 @@ def test_addresses_of_the_web_are_taken() -> None:
     assert check_url("https://example.org/x.qcow2") == "https://example.org/x.qcow2"
 
 
+@pytest.mark.parametrize("mark", ["/", "#", "?"])
+def test_of_a_password_that_is_cut_off_nothing_is_repeated(mark: str) -> None:
+    with pytest.raises(InputError, match=r"^url: this is not an address .*In a password write %2F for /") as caught:
+        check_url(f"https://user:Geheim{mark}x1@example.org/SUMS", "url")
+    assert "Geheim" not in str(caught.value) and "x1" not in str(caught.value)
+    assert check_url("https://user:Geheim%2Fx1@example.org:8443/SUMS", "url")
+
+
 SUM = "a" * 64
 
 
