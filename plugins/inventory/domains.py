@@ -43,6 +43,7 @@ description:
     warning. So is a machine that has the name of another host or of a group in the inventory, or a name with another
     meaning for Ansible, such as C(localhost) or an address. A host in the group C(virt_machines) of the inventory
     parsed before is taken to be the machine of that name.
+  - One machine that several configuration files list is one host, with the groups and variables of all of them.
   - >-
     Addresses that come from the guest agent or from ARP are only claims of the guest. They become C(ansible_host) only
     for a machine whose host keys are known, so that SSH notices if another host answers there. C(virt_addresses)
@@ -281,6 +282,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import update_known_hosts
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.selection import (
     HostSelection,
+    described_machines,
     read_filters,
     read_hostnames,
     taken_names,
@@ -498,7 +500,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             strict=self.get_option("strict"),
         )
         try:
-            named = selection.hosts(listed_machines(answers), self._host_vars(), taken_names(self._data))
+            named = selection.hosts(
+                listed_machines(answers), self._host_vars(), taken_names(self._data), described_machines(self._data)
+            )
         except VirtError as exc:
             raise AnsibleParserError(str(exc)) from exc
         for text in selection.warnings():

@@ -208,13 +208,21 @@ def name_hosts(
     machines: Sequence[ListedMachine],
     taken: Collection[str] = (),
     name_of: Callable[[ListedMachine], str | None] = lambda _machine: None,
+    described: Mapping[tuple[str, str], str] | None = None,
 ) -> list[NamedHost]:
     """An inventory name for every one of these machines; no two share one.
 
     machines: as listed_machines() has them. taken: names that mean something else already, beside those that no machine
     can have. name_of: what a machine is to be called, None for its own name. One whose name is taken, or is also that
-    of another machine, is listed as ``<name>_<hypervisor>``.
+    of another machine, is listed as ``<name>_<hypervisor>``. described: by hypervisor and UUID, the hosts that another
+    configuration file has made: a machine is one host, whoever lists it.
     """
+    described = described or {}
+    known = [(one, host) for one in machines if (host := described.get((one.hypervisor, one.record["uuid"])))]
+    if known:
+        others = [one for one in machines if (one.hypervisor, one.record["uuid"]) not in described]
+        again = [NamedHost(host, one.hypervisor, one.uri, one.record) for one, host in known]
+        return [*again, *name_hosts(others, taken, name_of)]
     names = [name_of(machine) or machine.record["name"] for machine in machines]
     homes: dict[str, list[str]] = {}
     for name, (hypervisor, _uri, _record) in zip(names, machines, strict=True):

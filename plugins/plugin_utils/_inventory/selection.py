@@ -81,6 +81,17 @@ def taken_names(inventory: InventoryData) -> set[str]:
     return (set(inventory.hosts) - mentioned) | set(inventory.groups)
 
 
+def described_machines(inventory: InventoryData) -> dict[tuple[str, str], str]:
+    """By hypervisor and UUID, the machines that another configuration file of this plugin has listed, as hosts."""
+    machines = inventory.groups.get(MACHINES_GROUP)
+    found = {}
+    for host in machines.get_hosts() if machines else ():
+        variables = host.get_vars()
+        if "virt_uuid" in variables and "virt_hypervisor" in variables:
+            found[str(variables["virt_hypervisor"]), str(variables["virt_uuid"])] = str(host.name)
+    return found
+
+
 class HostSelection:
     """The user's filters and names, applied to one machine after the other.
 
@@ -102,15 +113,17 @@ class HostSelection:
         machines: Sequence[ListedMachine],
         vars_of: Callable[[ListedMachine], Mapping[str, t.Any]],
         taken: Collection[str],
+        described: Mapping[tuple[str, str], str] | None = None,
     ) -> list[NamedHost]:
         """Those of these machines that are listed, each with the name of its host. Raises InputError where strict.
 
-        vars_of: the host variables of a machine. taken: names that mean something else already.
+        vars_of: the host variables of a machine. taken: names that mean something else already. described: as in
+        name_hosts.
         """
         if not self._filters and not self._hostnames:
-            return name_hosts(machines, taken)
+            return name_hosts(machines, taken, described=described)
         listed = [machine for machine in machines if self.includes(vars_of(machine))]
-        return name_hosts(listed, taken, lambda machine: self.name(vars_of(machine)))
+        return name_hosts(listed, taken, lambda machine: self.name(vars_of(machine)), described)
 
     def includes(self, variables: Mapping[str, t.Any]) -> bool:
         """Whether the machine with these host variables is listed: the first filter that is true for it says so.

@@ -96,6 +96,21 @@ def test_one_that_is_being_made_is_listed_without_an_address(plugin: InventoryMo
     assert "virt_building" in _groups(plugin, "half")
 
 
+def test_two_files_that_list_one_machine_make_one_host_of_it(plugin: InventoryModule) -> None:
+    """Otherwise each task would run twice on it, at the same time."""
+    plugin.populate([_answer("hv1", _machine("web1"))], None)
+    plugin._options.update(
+        hostnames=[trust_as_template("name ~ '.example'")],
+        keyed_groups=[{"key": trust_as_template("virt_state"), "prefix": "is"}],
+    )
+    other = {**_machine("web1"), "uuid": "00000000-0000-4000-8000-000000000099"}
+    plugin.populate([_answer("hv1", _machine("web1")), _answer("hv2", other)], None)
+    assert plugin.inventory is not None
+    assert set(plugin.inventory.hosts) == {"web1", "web1.example"}
+    assert {"virt_machines", "is_running", "virt_on_hv1"} <= _groups(plugin, "web1")
+    assert plugin.inventory.hosts["web1.example"].get_vars()["virt_hypervisor"] == "hv2"
+
+
 def test_what_is_constructed(plugin: InventoryModule) -> None:
     plugin._options.update(
         compose={"gib": trust_as_template("virt_memory_mib // 1024")},
