@@ -259,6 +259,11 @@ host:
       type: list
       elements: str
       sample: []
+    arriving_anti_affinity:
+      description: The anti-affinity groups of the machines in RV(host.arriving), by their names.
+      returned: with V(machines) in O(gather_subset)
+      type: dict
+      sample: {}
     images:
       description:
         - The stored images. C(size_mib) is the space that the image uses, C(virtual_size_mib) the size of the disk that

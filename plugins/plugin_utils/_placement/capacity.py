@@ -62,6 +62,7 @@ class HostCapacity:
         self._leaving: list[str] = []
         # They are none of the machines yet, and take memory and vCPUs already.
         self._arriving: set[str] = set(facts.get("arriving") or ())
+        self._arriving_groups: dict[str, Sequence[str]] = dict(facts.get("arriving_anti_affinity") or {})
 
     @property
     def image_names(self) -> set[str]:
@@ -177,12 +178,14 @@ class HostCapacity:
         return self._taken_mib.get(pool, 0) if storage is None else self._shared.taken_mib.get(storage, 0)
 
     def group_members(self, need: Need) -> dict[str, str]:
-        """The machines here that are of one anti-affinity group with this one, each with the group."""
+        """The machines here, and on their way here, that are of one anti-affinity group with this one, each with the
+        group."""
         wanted = need.groups or ()
+        groups = {**self._arriving_groups, **{name: m.get("anti_affinity") or () for name, m in self.machines.items()}}
         return {
-            name: next(group for group in wanted if group in machine["anti_affinity"])
-            for name, machine in sorted(self.machines.items())
-            if name != need.name and not set(wanted).isdisjoint(machine.get("anti_affinity") or ())
+            name: next(group for group in wanted if group in own)
+            for name, own in sorted(groups.items())
+            if name != need.name and not set(wanted).isdisjoint(own)
         }
 
     def shared_with(self, need: Need) -> list[str]:

@@ -122,7 +122,9 @@ def _add_machines(host: dict[str, t.Any], records: list[dict[str, t.Any]], error
         free_mib=max(0, host["memory"]["total_mib"] - committed_mib),
     )
     host["machines"] = here
-    host["arriving"] = [record["name"] for record in records if "arriving" in record]
+    coming = [record for record in records if "arriving" in record]
+    host["arriving"] = [record["name"] for record in coming]
+    host["arriving_anti_affinity"] = {record["name"]: record["anti_affinity"] for record in coming}
 
 
 def _maintenance() -> dict[str, t.Any] | None:

@@ -126,7 +126,7 @@ def test_the_hypervisor(call: Call, check_mode: bool) -> None:
     [
         ("min", set()),
         ("capabilities", {"machine_types", "default_machine_type"}),
-        ("machines", {"machines", "arriving"}),
+        ("machines", {"machines", "arriving", "arriving_anti_affinity"}),
         ("pools", {"pools"}),
         ("networks", {"networks", "bridges", "bridge_details"}),
         ("images", {"images"}),

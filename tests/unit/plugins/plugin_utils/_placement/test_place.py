@@ -396,6 +396,14 @@ def test_running_machines_of_a_group_count() -> None:
     assert where(run(silent_spec, {"hv1": WEB, "hv2": facts(total_mib=2000)}))["web2"] == "hv2"
 
 
+def test_machines_of_a_group_that_are_on_their_way_count() -> None:
+    """The move may take an hour, and at its end both would be there."""
+    coming = {**facts(), "arriving": ["web1"], "arriving_anti_affinity": {"web1": ["web"]}}
+    hosts = {"hv1": coming, "hv2": facts(machines={"other": (2048, 1)})}
+    assert where(run([spec("web2", anti_affinity="web")], hosts)) == {"web2": "hv2"}
+    assert where(run([spec("web2")], hosts)) == {"web2": "hv1"}
+
+
 def test_a_group_that_cannot_be_apart_may_share_with_the_fewest() -> None:
     two = facts(machines={"web1": (16, 1), "web2": (16, 1)}, groups={"web1": ["web"], "web2": ["web"]})
     result = run([spec("web9", anti_affinity="web")], {"hv1": two, "hv2": WEB}, anti_affinity="prefer")
