@@ -56,7 +56,9 @@ class _Cpu(GroupField):
                     where=inside(where, "model"),
                     hint="Give only one of the two",
                 )
-        elif "fallback" in values and (values.get("mode", "custom") != "custom" or not (have or {}).get("model")):
+        elif values.get("fallback", (have or {}).get("fallback")) != (have or {}).get("fallback") and (
+            values.get("mode", "custom") != "custom" or not (have or {}).get("model")
+        ):
             raise InputError(
                 "without a model there is nothing to fall back from",
                 where=inside(where, "fallback"),

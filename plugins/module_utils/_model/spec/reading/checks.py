@@ -118,7 +118,8 @@ def check_devices(
     holders: dict[int, str] = {}
     for _kind, device in devices:
         order = device.options.get("boot_order") if device.present else None
-        if order in holders:
+        # What a machine of others has already it may keep.
+        if order in holders and known != orders:
             raise InputError(
                 f"devices {holders[order]!r} and {device.name!r} have the same boot_order {order}",
                 where=device.given.at("boot_order"),
@@ -163,7 +164,7 @@ def check_references(
         _check_cell_references(hardware, cpu.get("numa") or known.get("numa", ()), options)
     if not known.get("iothreads"):
         # Threads that a machine has already may have other numbers than the first ones.
-        _check_threads(cpu, disks, options)
+        _check_threads(cpu, disks, options, have)
 
 
 def _check_first_console(hardware: Mapping[str, t.Any], options: GivenOptions, have: Mapping[str, t.Any]) -> None:
@@ -224,11 +225,19 @@ def _check_cell_references(hardware: Mapping[str, t.Any], cells: Sequence[t.Any]
             )
 
 
-def _check_threads(cpu: Mapping[str, t.Any], disks: Sequence[Disk], options: GivenOptions) -> None:
-    count = cpu.get("iothreads", 0)
-    asked = [(disk.options.get("iothread"), disk.given.at("iothread")) for disk in disks if disk.present]
+def _check_threads(
+    cpu: Mapping[str, t.Any], disks: Sequence[Disk], options: GivenOptions, have: Mapping[str, t.Any]
+) -> None:
+    count, there = cpu.get("iothreads", 0), have.get("disks", {})
+    asked = [
+        (disk.options.get("iothread"), disk.given.at("iothread"))
+        for disk in disks
+        if disk.present and disk.options.get("iothread") != there.get(disk.name, {}).get("iothread")
+    ]
     place = f"{options.at('cpu')}.tuning.iothreadpin"
-    asked += [(number, f"{place}.{number}") for number in cpu.get("tuning", {}).get("iothreadpin", {})]
+    pinned = {str(number) for number in (have.get("cpu") or {}).get("tuning", {}).get("iothreadpin", {})}
+    pins = cpu.get("tuning", {}).get("iothreadpin", {})
+    asked += [(number, f"{place}.{number}") for number in pins if str(number) not in pinned]
     for number, where in asked:
         if number is not None and not 1 <= number <= count:
             raise InputError(
