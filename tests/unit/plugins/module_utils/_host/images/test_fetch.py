@@ -35,7 +35,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         leads = {
             "moved": "/whole",
             "inside": "/private",
-            "outside": f"http://localhost:{self.server.server_address[1]}/private",
+            "outside": f"http://localhost:{t.cast('t.Any', self.server).server_address[1]}/private",
         }
         sizes = {"short": 2 * len(BODY), **dict.fromkeys(leads, 0)}
         if kind == "nothing":
