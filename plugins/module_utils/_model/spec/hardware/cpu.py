@@ -47,7 +47,8 @@ class _Cpu(GroupField):
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
         if isinstance(value, str):
             value = {"mode": value}
-        values = super().check(value, where, have)
+        values, known = super().check(value, where, have), have or {}
+        of_model = values.get("mode", "custom") == "custom" and known.get("model")
         if values.get("model"):
             mode = values.setdefault("mode", "custom")
             if mode != "custom":
@@ -56,9 +57,7 @@ class _Cpu(GroupField):
                     where=inside(where, "model"),
                     hint="Give only one of the two",
                 )
-        elif values.get("fallback", (have or {}).get("fallback")) != (have or {}).get("fallback") and (
-            values.get("mode", "custom") != "custom" or not (have or {}).get("model")
-        ):
+        elif "fallback" in values and values["fallback"] != known.get("fallback") and not of_model:
             raise InputError(
                 "without a model there is nothing to fall back from",
                 where=inside(where, "fallback"),

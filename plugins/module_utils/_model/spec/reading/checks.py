@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from collections.abc import Mapping, Sequence
 
@@ -32,6 +33,11 @@ def check_firmware(given: dict[str, t.Any], options: GivenOptions) -> None:
         given["firmware"] = "efi"
 
 
+def _is_new(hardware: Mapping[str, t.Any], have: Mapping[str, t.Any], *keys: str) -> bool:
+    """Whether a machine does not have all that is requested by these options yet."""
+    return not all(covers(have.get(key), hardware.get(key, {})) for key in keys)
+
+
 def check_hardware(hardware: Values, vcpus: int, options: GivenOptions, have: Mapping[str, t.Any]) -> None:
     """Options of the description that go together, and what one of them needs of another one is filled in.
 
@@ -39,8 +45,7 @@ def check_hardware(hardware: Values, vcpus: int, options: GivenOptions, have: Ma
     Raises InputError.
     """
 
-    def new(*keys: str) -> bool:
-        return not all(covers(have.get(key), hardware.get(key, {})) for key in keys)
+    new = functools.partial(_is_new, hardware, have)
 
     topology = hardware.get("cpu", {}).get("topology")
     if topology and new("cpu", "vcpus"):
@@ -147,8 +152,7 @@ def check_references(
     can have. have: as in check_hardware. Raises InputError.
     """
 
-    def new(*keys: str) -> bool:
-        return not all(covers(have.get(key), hardware.get(key, {})) for key in keys)
+    new = functools.partial(_is_new, hardware, have)
 
     if "consoles" in hardware and new("consoles"):
         _check_first_console(hardware, options, have)
