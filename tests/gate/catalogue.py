@@ -47,7 +47,7 @@ LEFT_TO_FULL = (
     "unit tests with the mark `slow`, most of which start whole runs of Ansible",
     "four in five of the examples of hypothesis",
     "unit tests with ansible-core 2.20, and with 2.21 those of what knows nothing of Ansible",
-    "the modules' unit tests by ansible-test, and the `slow` ones with Python 3.9",
+    "the modules' unit tests by ansible-test, and the `medium` and `slow` ones with Python 3.9",
     "ansible-test sanity with every ansible-core but the newest, and pylint",
     "the integration targets of ansible-test",
     "the page of the playbook picture in a browser",
@@ -181,6 +181,8 @@ def old_python_units(core: Core, build: Path, name: str, words: Sequence[str]) -
 # Without those marked `slow`, and with few examples of hypothesis; and what this leaves out.
 QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
 LONG = ("-m", "slow or hypothesis")
+# A second Python has to show what its language lacks, for which the quickest are enough in `make test`.
+LONG_ON_OLD_PYTHON = ("-m", "slow or medium or hypothesis")
 # The files with this mark have three in ten of the tests, and four fifths of the time.
 QUICKEST = ("-m", "not slow and not medium", "--hypothesis-profile=quick")
 
@@ -219,7 +221,7 @@ def core_checks(core: Core, build: Path, *, whole: bool, newest: bool, old_pytho
     which = [] if whole else [f"--ignore={WITHOUT_ANSIBLE}"]
     units = [pytest_units(core, build, "unit tests", [*QUICK, *which, "tests/unit"])]
     if old_python:
-        units.append(old_python_units(core, build, "unit tests of modules", QUICK))
+        units.append(old_python_units(core, build, "unit tests of modules", QUICKEST))
     # It takes longer than all else of sanity.
     return [*units, *([sanity_check("sanity", core, build, ["--skip-test", "pylint"])] if newest else [])]
 
@@ -244,7 +246,7 @@ def full_checks(cores: Sequence[Core], build: Path) -> list[Check]:
         checks.append(pytest_units(newest, build, "other unit tests", [*QUICK, WITHOUT_ANSIBLE]))
     checks += [pytest_units(core, build, "unit tests", [*QUICK, "tests/unit"]) for core in cores[1:-1]]
     if has_old_python(build):
-        checks.append(old_python_units(oldest, build, "long unit tests of modules", LONG))
+        checks.append(old_python_units(oldest, build, "long unit tests of modules", LONG_ON_OLD_PYTHON))
         # As those call it who take the collection in.
         words = ["units", "--venv", "--python", "3.9", "--num-workers", "2", "tests/unit/plugins/modules/"]
         count = functools.partial(unit_counts, oldest, "python3.9-*.xml")
