@@ -296,6 +296,7 @@ class CertificateTask:
             revocations=revocations,
             # One that is locked out now keeps what it has, and gets nothing new.
             reissue="" if options["name"] in options["revoked"] else revocations,
+            locked_out=options["revoked"],
             now=certs.now().isoformat(),
             inventory_names=self._names,
             names_of_others=self._names_of_others,
@@ -313,7 +314,7 @@ class CertificateTask:
             )
         if self._check_mode:
             return self._result(first, first)
-        second = self._ask(names=first["names"], certificates=self._sign(first))
+        second = self._ask(names=first["names"], certificates=self._sign(first), locked_out=options["revoked"])
         return self._result(first, second)
 
     def _require_own(self, given: t.Sequence[str]) -> None:

@@ -185,6 +185,8 @@ options:
         or by its CN, which revokes all that were issued to this CN so far.
       - A CN in this list gets no new certificate. After it is removed from the list it may get one again; what was
         revoked stays revoked.
+      - Connections to libvirt that a CN in this list has open are ended when the host begins to refuse its
+        certificates. Of a serial number they stay open; restart libvirt's daemon to end them.
       - A serial number that is not among those that were issued here, as of a certificate that was signed by hand, is
         revoked of every authority of O(authority) that hosts trust. It is an error if the key of one is missing.
       - Lists of other authorities, which are on the host already, stay.
@@ -416,7 +418,7 @@ def keep_keys(
             only_trust=params["state"] == "trusted",
         )
         prepare(places, spec, trust_update, report)
-    conclude(report)
+    conclude(report, exchange.get("locked_out", ()))
     return as_result(report, spec)
 
 

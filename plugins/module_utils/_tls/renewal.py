@@ -204,11 +204,17 @@ def _install(key_pair: KeyPairFiles, spec: TlsSpec, text: str, report: RenewalRe
     )
 
 
-def conclude(report: RenewalReport) -> None:
-    """Have the daemon read what has changed, now or in an earlier run that got no further."""
+def conclude(report: RenewalReport, locked_out: t.Collection[str] = ()) -> None:
+    """Have the daemon read what has changed, now or in an earlier run that got no further.
+
+    locked_out: who has no valid certificate any more, by CN; their connections are ended then.
+    """
     if not reload.is_marked(report.reload_mark):
         return
+    closed: tuple[str, ...] = ()
     if not report.check_mode and report.usable:
-        report.reloaded = reload.reload_daemon(report.reload_mark)
+        done = reload.reload_daemon(report.reload_mark, locked_out)
+        report.reloaded, closed = done.by is not None, done.closed
     if report.check_mode or report.reloaded:
         report.done.append("libvirt's daemon reads its certificates")
+    report.done += [f"ended the connections of {name}" for name in dict.fromkeys(closed)]

@@ -144,7 +144,11 @@ def _revoked(cloud: Cloud) -> None:
     _issue(cloud, "mallory")
     before = _daemons(cloud)
     must(_connect(cloud, "mallory").status == 0, _connect(cloud, "mallory").text)
+    _hold(cloud, "mallory")
+    _hold(cloud, "alice")
     _role_well(cloud, True, virt_tls_revoked=["mallory"])
+    must(not _holds(cloud, "mallory"), "mallory goes on over a connection that was open before")
+    must(_holds(cloud, "alice"), "the connection of alice was ended too")
     must(_connect(cloud, "mallory").status != 0, "mallory is let in")
     must(_connect(cloud, "alice").status == 0, _connect(cloud, "alice").text)
     options = {"kinds": ["client"], "name": "mallory", "folder": f"{FOLDER}/again", "revoked": ["mallory"]}
@@ -155,6 +159,21 @@ def _revoked(cloud: Cloud) -> None:
     _role_well(cloud, False)
     must(_connect(cloud, "mallory").status != 0, "mallory is let in again")
     must(_daemons(cloud) == before, "a daemon was restarted")
+
+
+def _hold(cloud: Cloud, name: str) -> None:
+    """Have a client on hv2 open a connection to hv1, and ask over it again and again."""
+    uri = f"{HV1}?pkipath={FOLDER}/{name}&no_sanity=1"
+    # When it ends, virsh says so before it opens another one.
+    loop = f"(for i in $(seq 240); do echo hostname; sleep 0.5; done) | stdbuf -oL virsh -q -c {shlex.quote(uri)}"
+    cloud.on("hv2", f"nohup sh -c {shlex.quote(loop)} >>{FOLDER}/{name}.held 2>&1 </dev/null & sleep 2")
+    must(_holds(cloud, name), f"{name} got no connection")
+
+
+def _holds(cloud: Cloud, name: str) -> bool:
+    """Whether the client is asking now, and over the connection that it had when it was last looked at."""
+    said = cloud.on("hv2", f"sleep 2; cat {FOLDER}/{name}.held; : >{FOLDER}/{name}.held")
+    return bool(said.split()) and set(said.split()) == {"hv1.virt.internal"}
 
 
 def _daemons(cloud: Cloud) -> str:
