@@ -35,6 +35,9 @@ _CLOUD_INIT_ERROR = re.compile(
 )
 # Of these cloud-init warns where nothing is wrong: options that a later version will drop.
 _HARMLESS = re.compile(r"deprecat", re.IGNORECASE)
+# Its check of the whole configuration against its schema stops nothing, and is wrong at times: 22.4 of Debian 12 warns
+# at each boot of what `cloud-init schema --system` then calls valid. A module that cannot use its part says so itself.
+_SCHEMA_WARNING = "Invalid cloud-config provided"
 _MOST_ERRORS = 3
 _MOST_ERROR_COLUMNS = 160
 _LOGIN = re.compile(r"\S login:\s*$")
@@ -42,9 +45,12 @@ _LOGIN = re.compile(r"\S login:\s*$")
 
 @dataclass(frozen=True)
 class ConsoleLog:
-    """What a console's log says. size_bytes: of the whole log; lines: the last ones; dead_end: why nothing comes any
-    more, in words; cloud_init: it is under way; cloud_init_over: it has come to its end; cloud_init_errors: what it
-    logged as wrong, the first ones; booted: the boot has come to its end. changed_ns: the file's time, as stat has it.
+    """What a console's log says.
+
+    size_bytes: of the whole log; lines: the last ones; dead_end: why nothing comes any more, in words; cloud_init: it
+    is under way; cloud_init_over: it has come to its end; cloud_init_errors: what it logged as wrong, the first ones;
+    cloud_init_warns: its schema does not like its configuration; booted: the boot has come to its end. changed_ns: the
+    file's time, as stat has it.
     """
 
     size_bytes: int = 0
@@ -54,6 +60,7 @@ class ConsoleLog:
     cloud_init: bool = False
     cloud_init_over: bool = False
     cloud_init_errors: tuple[str, ...] = ()
+    cloud_init_warns: bool = False
     booted: bool = False
 
 
@@ -90,6 +97,7 @@ def _judged(size_bytes: int, changed_ns: int, lines: list[str]) -> ConsoleLog:
         cloud_init=cloud_init,
         cloud_init_over=over,
         cloud_init_errors=_cloud_init_errors(of_this_boot),
+        cloud_init_warns=_SCHEMA_WARNING in this_boot,
         booted=over or (not cloud_init and bool(_LOGIN.search(this_boot))),
     )
 
@@ -99,6 +107,6 @@ def _cloud_init_errors(lines: list[str]) -> tuple[str, ...]:
     for line in lines:
         match = _CLOUD_INIT_ERROR.search(line)
         words = match and (match.group("logged") or match.group("unit"))
-        if words and not _HARMLESS.search(words):
+        if words and not _HARMLESS.search(words) and not words.startswith(_SCHEMA_WARNING):
             found.append(shortened(words, _MOST_ERROR_COLUMNS))
     return tuple(dict.fromkeys(found))[:_MOST_ERRORS]

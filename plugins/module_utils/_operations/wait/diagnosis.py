@@ -133,11 +133,14 @@ def _ask_cloud_init(wait_state: WaitState) -> Stage:
     if console.cloud_init_errors:
         return make(False, "; ".join(console.cloud_init_errors))
     why = ""
+    if console.cloud_init_warns:
+        why = "; it warns of its configuration, to be checked in the guest: cloud-init schema --system"
     if wait_state.agent and wait_state.power is not None and state_name(wait_state.power[0]) == "running":
         try:
-            return make(*read_status(lambda name, given: _command(wait_state, name, given)))
+            ok, seen = read_status(lambda name, given: _command(wait_state, name, given))
+            return make(ok, f"{seen}{why}")
         except VirtError as exc:
-            why = f"; by the guest agent: {exc.what}"
+            why += f"; by the guest agent: {exc.what}"
     if console.cloud_init_over:
         return make(True, f"ended, according to the serial console{why}")
     if console.cloud_init:

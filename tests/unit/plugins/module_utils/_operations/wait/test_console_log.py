@@ -74,12 +74,20 @@ def test_no_log_has_no_lines(tmp_path: Path) -> None:
             "[FAILED] Failed to start Postfix.\n- util.py[DEPRECATED]: x\n- schema.py[WARNING]: Deprecated: y\n",
             (),
         ),
+        ("2026 - schema.py[WARNING]: Invalid cloud-config provided: Please run 'sudo cloud-init schema'\n", ()),
         ("x - util.py[ERROR]: an earlier boot's\nLinux version 6.1.0\n", ()),
     ],
 )
 def test_what_cloud_init_says_is_wrong(log: Path, written: str, errors: tuple[str, ...]) -> None:
     log.write_text(written)
     assert read_console_log(str(log)).cloud_init_errors == errors
+
+
+def test_the_check_of_its_schema_is_no_error_but_told(log: Path) -> None:
+    log.write_text("schema.py[WARNING]: Invalid cloud-config provided: x\nLinux version 6.1.0\n")
+    assert not read_console_log(str(log)).cloud_init_warns
+    log.write_text("Linux version 6.1.0\nschema.py[WARNING]: Invalid cloud-config provided: x\n")
+    assert read_console_log(str(log)).cloud_init_warns
 
 
 def test_a_log_that_has_not_changed_is_not_read_again(log: Path) -> None:

@@ -106,6 +106,13 @@ def test_the_first_stage_that_failed(seen: dict[str, t.Any], failed: str, words:
         ({"console": ConsoleLog(lines=("x",), booted=True)}, "boot", True, None),
         ({"console": ConsoleLog(cloud_init=True)}, "cloud-init", None, "running, according to the serial console"),
         ({"console": ConsoleLog(cloud_init_over=True)}, "cloud-init", True, "ended, according to the serial console"),
+        (
+            {"console": ConsoleLog(cloud_init_over=True, cloud_init_warns=True)},
+            "cloud-init",
+            True,
+            "ended, according to the serial console; it warns of its configuration, to be checked in the guest: "
+            "cloud-init schema --system",
+        ),
         ({}, "cloud-init", None, "not known: nothing of it is in the serial console's log"),
     ],
 )
