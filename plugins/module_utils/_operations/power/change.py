@@ -161,6 +161,13 @@ class Change:
         translated = translate_error(error, f"it could not {self._action.value}")
         if self._action in BY_GUEST and not isinstance(translated, NotFoundError):
             raise NotDoneError(f"{translated.what}; {self._guest_words()}", hint=_FORCE_HINT) from error
+        snapshot = self._machine.deleting
+        if self._action in STARTS and snapshot is not None:
+            # Its definition may name a file that is gone, of which libvirt says no more than that.
+            raise HostError(
+                f"{translated.what}; the deletion of its snapshot {snapshot} has not ended",
+                hint=f"Run virt_snapshot with state: absent and name: {snapshot} again, which finishes it",
+            ) from error
         raise translated from error
 
     def _abort(self) -> None:

@@ -53,7 +53,8 @@ class PowerView:
     state: that of its record, or SAVED. active: whether it is in memory. paused_by: why it is paused, where it is not
     because somebody asked for it. refusal: why nobody is to change its state now. pending: what takes effect when it
     is powered off and on; None where that was not asked. order, delay_seconds: when it starts among others, and how
-    long those after it wait. error: why it could not be read; what is not given is unknown then.
+    long those after it wait. deleting: the snapshot whose deletion is noted, and may have ended half-way. error: why it
+    could not be read; what is not given is unknown then.
     """
 
     name: str
@@ -69,6 +70,7 @@ class PowerView:
     serial_log: str | None = None
     order: int | None = None
     delay_seconds: int = 0
+    deleting: str | None = None
     error: VirtError | None = None
 
     def require_changeable(self, *, only_off: bool = False) -> None:
@@ -104,6 +106,7 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
     except HostError as exc:
         return PowerView(name, handle, state, active, persistent, error=unreadable_error(name, exc))
     record = record_from_xml(running_xml, state)
+    work = read_work(running_xml)
     paused = state == "paused"
     return PowerView(
         name,
@@ -122,6 +125,7 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
         serial_log=record["serial_log"],
         order=record["order"],
         delay_seconds=record["delay_seconds"],
+        deleting=work.snapshot if work is not None and work.deleting else None,
     )
 
 

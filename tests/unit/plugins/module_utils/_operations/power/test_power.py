@@ -265,6 +265,31 @@ def test_a_start_that_ends_at_once_says_why(node: Node, monkeypatch: pytest.Monk
     assert (found["state"], found["seconds"] < 300) == ("shutoff", True)
 
 
+DELETES = "<w:snapshotting xmlns:w='urn:brine:virt:snapshotting:1' snapshot='before' work='delete'/>"
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        (
+            [("web1", OFF, DELETES, "")],
+            "; the deletion of its snapshot before has not ended. Run virt_snapshot with state: absent and "
+            "name: before again, which finishes it",
+        ),
+        ([("web1", OFF, DELETES.replace("delete", "take"), "")], None),
+    ],
+    indirect=["node"],
+)
+def test_a_start_that_fails_while_a_snapshot_is_half_deleted_says_how_that_ends(
+    node: Node, monkeypatch: pytest.MonkeyPatch, words: str | None
+) -> None:
+    # The test driver opens no file.
+    monkeypatch.setitem(change._CALLS, change.Action.START, lambda handle: handle.resume())
+    error = node.run("running")["web1"]["msg"]
+    assert error.startswith("it could not start: ")
+    assert error.endswith(words) if words else "before" not in error
+
+
 def test_an_event_ends_the_wait(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not wait for the next look."""
     monkeypatch.setattr(wait, "_LOOK_SECONDS", 900)
