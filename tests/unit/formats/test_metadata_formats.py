@@ -173,6 +173,9 @@ AT_WORK = {
     "1-revert": snapshots.SnapshotWork("before", reverting=True),
     "1-delete": snapshots.SnapshotWork("before", deleting=True),
     "1-delete-off": snapshots.SnapshotWork("before", deleting=True, off=True),
+    "1-delete-started": snapshots.SnapshotWork(
+        "before", deleting=True, off=True, started="2026-03-01 09:30:00.123+0000"
+    ),
 }
 
 

@@ -27,9 +27,8 @@ from ..disks.planned import PlannedDisk, check_free_space, disk_step, plan_disk
 from ..disks.sharing import check_growth, check_more_use
 from ..plan import Step
 from .draft import Draft
-from .lost_disks import find_lost, forget_lost, noted_place
 from .media import compare_source
-from .own_disks import require_not_twice, require_other_volumes
+from .own_disks import find_lost, forget_lost, noted_place, require_not_twice, require_other_volumes
 from .running_disks import find_disk, leaving_disks, plug_in, running_disk, scsi_controller, unplug
 from .unfinished_disks import clear_half_added
 
