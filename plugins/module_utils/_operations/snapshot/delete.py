@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.qemu_img import run_qemu_img
-from ..._base.xml import attribute, etree, parse_xml, read_description
+from ..._base.xml import attribute, etree, parse_xml
 from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
 from ..._host.info.job_progress import look_at_merges
-from ..._host.machines.redefine import redefine
+from ..._host.machines.redefine import redefine, redefine_disks
 from ..._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
 from ..._host.machines.start_watch import is_off_since, last_start
 from ..._host.storage.cluster import snapshots as in_cluster
@@ -43,9 +42,6 @@ from .readonly import put_source_back
 from .view import SnapshotView, is_here, view
 
 _MERGE_SECONDS = 6 * 3600
-# A start that fails for a lock does so as soon as QEMU opens its disks.
-_START_SECONDS = 60.0
-_LOOK_SECONDS = 0.25
 
 
 def steps_to_delete(conn: VirConnect, machine: SnapshotView, going: Sequence[KnownSnapshot]) -> list[Step]:
@@ -175,15 +171,19 @@ def merged_unseen(conn: VirConnect, machine: SnapshotView) -> dict[str, _Merge]:
 
 
 def note_merged(conn: VirConnect, machine: SnapshotView, merged: Mapping[str, _Merge]) -> None:
-    """Have disks be on the file below from the next start on."""
-    name = machine.name
-    with translate_errors(f"cannot inspect machine {name}"):
+    """Have disks of a machine that runs be on the file below from the next start on."""
+    redefine(conn, _merged_xml(machine, merged), uuid_of(machine), machine.name)
+
+
+def _merged_xml(machine: SnapshotView, merged: Mapping[str, _Merge]) -> str:
+    """The permanent definition with these disks on the file below."""
+    with translate_errors(f"cannot inspect machine {machine.name}"):
         text = machine.power.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
     root = parse_xml(text)
     for target, disk in written_disks(root)[0].items():
         if target in merged:
             put_source_back(disk, merged[target].then)
-    redefine(conn, etree.tostring(root, encoding="unicode"), uuid_of(machine), name)
+    return etree.tostring(root, encoding="unicode")
 
 
 def _require_finishable(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
@@ -232,31 +232,12 @@ def _merge_files(
                 f"machine {machine.name} was started while the files of its snapshot were merged",
                 hint="Shut it down, leave it off, and run it again",
             )
-        note_merged(conn, machine, {target: one for target, one in merges.items() if one.now == one.file})
-        _require_not_starting(conn, machine, frozenset(one.file for one in to_do.values()))
+        xml = _merged_xml(machine, {target: one for target, one in merges.items() if one.now == one.file})
+        what = "the files of its snapshot were merged"
+        redefine_disks(conn, xml, uuid_of(machine), machine.name, what, held=True)
     _delete(machine, snapshot, libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY)
     memory = snapshot.facts.memory_file
     delete_created(conn, [*(one.file for one in merges.values()), *([memory] if memory else [])], machine.name)
-
-
-def _require_not_starting(conn: VirConnect, machine: SnapshotView, files: frozenset[str]) -> None:
-    """Wait for the end of a start that had begun before the definition was changed: a QEMU that is to open the files
-    that are held now fails. Raises ConflictError, with the former definition, where it runs all the same, as on a file
-    system that has no locks."""
-    handle, name, end = machine.power.handle, machine.name, time.monotonic() + _START_SECONDS
-    while True:
-        with translate_errors(f"cannot inspect machine {name}"):
-            text = handle.XMLDesc(0) if handle.isActive() else None
-        if text is None or not files & set(written_places(read_description(f"machine {name}", text)).values()):
-            return
-        if time.monotonic() > end:
-            break
-        time.sleep(_LOOK_SECONDS)
-    redefine(conn, etree.tostring(machine.defined, encoding="unicode"), uuid_of(machine), name)
-    raise ConflictError(
-        f"machine {name} was started while the files of its snapshot were merged, and is on them still",
-        hint="Shut it down, leave it off, and run it again",
-    )
 
 
 def _merge(one: _Merge) -> None:

@@ -21,7 +21,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import start_watch
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import redefine, start_watch
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork, read_work
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
@@ -222,7 +222,7 @@ def test_killed_at_any_point_it_is_finished_by_the_next_run(off: Machine, monkey
 
     off.merge("vda")
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(delete, "note_merged", killed)
+        patched.setattr(delete, "redefine_disks", killed)
         off.plan().steps[0].apply()
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(delete, "forget", killed)
@@ -331,25 +331,26 @@ def test_a_machine_that_was_started_meanwhile_stays_on_its_files(
 def test_a_start_that_had_begun_is_waited_for(off: Machine, monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
     """libvirt calls a machine active some time before its QEMU opens the disks. It fails for the lock, where there are
     locks; otherwise it has to stay on its files."""
-    note_merged = delete.note_merged
+    define = redefine.redefine
 
-    def start_and_note(*given: t.Any) -> None:
+    def start_and_define(*given: t.Any) -> None:
+        monkeypatch.setattr(redefine, "redefine", define)
         off.domain.create()
-        note_merged(*given)
+        define(*given)
 
     def fail(_seconds: float) -> None:
         if fails:
             # Its transient description goes with it.
             off.domain.destroy()
 
-    monkeypatch.setattr(delete, "note_merged", start_and_note)
-    monkeypatch.setattr(delete, "time", types.SimpleNamespace(monotonic=time.monotonic, sleep=fail))
-    monkeypatch.setattr(delete, "_START_SECONDS", 900 if fails else 0)
+    monkeypatch.setattr(redefine, "redefine", start_and_define)
+    monkeypatch.setattr(redefine, "time", types.SimpleNamespace(monotonic=time.monotonic, sleep=fail))
+    monkeypatch.setattr(redefine, "_START_SECONDS", 900 if fails else 0)
     if fails:
         off.plan().steps[0].apply()
         off.require_finished()
         return
-    with pytest.raises(ConflictError, match="machine web1 was started while .* is on them still"):
+    with pytest.raises(ConflictError, match="machine web1 was started while .* is on its disks of before"):
         off.plan().steps[0].apply()
     assert off.places == {target: str(file) for target, file in off.files.items()}
     assert off.domain.snapshotListNames() == ["now"]
