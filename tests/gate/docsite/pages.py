@@ -7,6 +7,7 @@
   CONTRIBUTING.md has all wings.
 * A link from a page to a file of the collection, relative or by its address on GitHub, finds it, and the heading in it.
 * The page `reference` names every playbook, role and module.
+* A variable that the user may set for a playbook is explained on a page, or in the argument specification of a role.
 * The README is short: what the collection is, how to see it and use it, and where to read on.
 * The messages that the page `messages` explains are still said, see messages.py.
 """
@@ -32,6 +33,10 @@ PICTURED_WING = re.compile(r"^ +(_\w+(?:/|\.py)) ", re.MULTILINE)
 ANY_PLAYBOOK = {"...", "NAME"}
 RELATIVE_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]+)?\)")
 OWN_ADDRESS = re.compile(r"https://github\.com/brine-virt/brine\.virt/(?:blob|tree)/main/([^)#>\s`]*)(#[^)>\s`]+)?")
+# A variable that a playbook reads if somebody has set it; and one that a playbook or a role sets itself.
+READ_IF_SET = re.compile(r"\b(virt_\w+) \| default\(")
+SET = re.compile(r"^[\s-]*(?:(?:register|loop_var): )?(virt_\w+)(?::|$)", re.MULTILINE)
+VARIABLE = re.compile(r"\bvirt_\w+")
 HEADING = re.compile(r"^#+ +(.+?) *#*$", re.MULTILINE)
 
 
@@ -114,6 +119,21 @@ def check_reference() -> Iterator[str]:
     yield from (f"{REFERENCE}: {name} is missing" for name in sorted(wanted) if name not in text)
 
 
+def check_variables() -> Iterator[str]:
+    """Yield each variable that is the user's to set for a playbook, and that no page and no role explains."""
+    tasks = [
+        *sorted(Path("playbooks").rglob("*.yml")),
+        *Path("roles").glob("*/tasks/*.yml"),
+        *Path("roles").glob("*/vars/*.yml"),
+    ]
+    known = {name for path in tasks for name in SET.findall(path.read_text(encoding="utf-8"))}
+    for path in (*pages(), *Path("roles").glob("*/meta/argument_specs.yml")):
+        known.update(VARIABLE.findall(path.read_text(encoding="utf-8")))
+    for source in sorted(Path("playbooks").rglob("*.yml")):
+        for name in sorted(set(READ_IF_SET.findall(source.read_text(encoding="utf-8"))) - known):
+            yield f"{source}: {name} can be set, and is explained nowhere: it belongs in {REFERENCE}"
+
+
 def check_readme() -> Iterator[str]:
     """Yield a README that is longer than it may be."""
     count = len(Path("README.md").read_text(encoding="utf-8").splitlines())
@@ -123,5 +143,14 @@ def check_readme() -> Iterator[str]:
 
 def broken_in_pages() -> Iterator[str]:
     """Yield whatever is broken of all rules here."""
-    for check in (check_commands, check_named_paths, check_links, check_reference, check_readme, check_messages):
+    checks = (
+        check_commands,
+        check_named_paths,
+        check_links,
+        check_reference,
+        check_variables,
+        check_readme,
+        check_messages,
+    )
+    for check in checks:
         yield from check()
