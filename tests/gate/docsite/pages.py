@@ -7,8 +7,9 @@
   CONTRIBUTING.md has all wings.
 * A link from a page to a file of the collection, relative or by its address on GitHub, finds it, and the heading in it.
 * The page `reference` names every playbook, role and module.
-* A variable that the user may set for a playbook is explained on a page, or in the argument specification of a role.
+* A variable that the user may set for a playbook is explained on a page.
 * The README is short: what the collection is, how to see it and use it, and where to read on.
+* The README of a role has a table of its variables and their defaults, see roles.py.
 * The messages that the page `messages` explains are still said, see messages.py.
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from .blocks import inline_code
 from .messages import check_messages
+from .roles import check_role_variables
 
 GUIDE = Path("docs/docsite/rst")
 REFERENCE = GUIDE / "reference.rst"
@@ -120,16 +122,12 @@ def check_reference() -> Iterator[str]:
 
 
 def check_variables() -> Iterator[str]:
-    """Yield each variable that is the user's to set for a playbook, and that no page and no role explains."""
-    tasks = [
-        *sorted(Path("playbooks").rglob("*.yml")),
-        *Path("roles").glob("*/tasks/*.yml"),
-        *Path("roles").glob("*/vars/*.yml"),
-    ]
+    """Yield each variable that is the user's to set for a playbook, and that no page explains."""
+    playbooks = sorted(Path("playbooks").rglob("*.yml"))
+    tasks = [*playbooks, *Path("roles").glob("*/tasks/*.yml"), *Path("roles").glob("*/vars/*.yml")]
     known = {name for path in tasks for name in SET.findall(path.read_text(encoding="utf-8"))}
-    for path in (*pages(), *Path("roles").glob("*/meta/argument_specs.yml")):
-        known.update(VARIABLE.findall(path.read_text(encoding="utf-8")))
-    for source in sorted(Path("playbooks").rglob("*.yml")):
+    known.update(*(VARIABLE.findall(page.read_text(encoding="utf-8")) for page in pages()))
+    for source in playbooks:
         for name in sorted(set(READ_IF_SET.findall(source.read_text(encoding="utf-8"))) - known):
             yield f"{source}: {name} can be set, and is explained nowhere: it belongs in {REFERENCE}"
 
@@ -149,6 +147,7 @@ def broken_in_pages() -> Iterator[str]:
         check_links,
         check_reference,
         check_variables,
+        check_role_variables,
         check_readme,
         check_messages,
     )
