@@ -63,6 +63,7 @@ options:
     type: list
     elements: str
     required: true
+    aliases: [vm]
   force:
     description:
       - Power off a machine that is running or paused, at once unless O(stop=true). Without O(force) and O(stop), such a
@@ -286,7 +287,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volum
 from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
-    "name": {"type": "list", "elements": "str", "required": True},
+    "name": {"type": "list", "elements": "str", "required": True, "aliases": ["vm"]},
     "force": {"type": "bool", "default": False},
     "stop": {"type": "bool", "default": False},
     "stop_timeout": {"type": "int", "default": 180},
