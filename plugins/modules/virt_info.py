@@ -30,6 +30,7 @@ options:
       - If several of O(name), O(uuid), O(state) and O(tag) are given, a machine has to match all of them to be shown.
     type: list
     elements: str
+    aliases: [vm]
   uuid:
     description: UUIDs of the machines to show. One that no machine has is in RV(missing).
     type: list
@@ -554,7 +555,7 @@ def main() -> t.NoReturn:
     """Answer with the records of the machines."""
     module = make_module(
         {
-            "name": {"type": "list", "elements": "str"},
+            "name": {"type": "list", "elements": "str", "aliases": ["vm"]},
             "uuid": {"type": "list", "elements": "str"},
             "state": {"type": "list", "elements": "str", "choices": _STATES},
             "tag": {"type": "list", "elements": "str"},

@@ -462,7 +462,7 @@ machines:
       description: Whether any change takes effect only when the machine is powered off and on.
       type: bool
       returned: always
-      sample: false
+      sample: true
     outdated:
       description:
         - What the machine was created with and the task now gives differently, such as V(image), V(seed) or

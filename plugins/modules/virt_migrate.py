@@ -62,6 +62,7 @@ options:
   name:
     description: Name of the machine to move. A task needs either this option or O(machines).
     type: str
+    aliases: [vm]
   target:
     description:
       - The hypervisor to move to, as a libvirt URI (C(qemu+tls://hv2.example.org/system)), as the name of a host in the
@@ -445,7 +446,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.tas
 )
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
-    "name": {"type": "str"},
+    "name": {"type": "str", "aliases": ["vm"]},
     "target": {"type": "str"},
     "machines": {
         "type": "list",
