@@ -85,6 +85,7 @@ _value:
           refused: {}
           memory_ratio: 1.0
           memory_reserve_mib: 256
+          anti_affinity: require
     spread:
       description: The spread now and after the moves, and whether that is within the limit.
       type: dict

@@ -238,6 +238,7 @@ _value:
       description:
         - For every hypervisor that answered, why it was chosen, as O(brine.virt.virt_init#module:decision) accepts it.
           For pools that several of them share, C(shared_pools_mib) is what the machines of all of them need there.
+          With O(anti_affinity=require), C(apart) has the groups of new machines.
       type: dict
       sample:
         hv1: {memory_mib: 15744, vcpus: 64, pools_mib: {default: 8192}, machines: {}}

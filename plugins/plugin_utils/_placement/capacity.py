@@ -34,6 +34,7 @@ class HostCapacity:
     ) -> None:
         self.options = own
         self._shared = shared
+        self.anti_affinity = options.anti_affinity
         self._hard_apart = options.anti_affinity == "require"
         self.maintenance: Mapping[str, t.Any] | None = facts.get("maintenance")
         memory, vcpus = facts["memory"], facts["vcpus"]
@@ -48,6 +49,8 @@ class HostCapacity:
         # What the machines of this run take in the pools, and the images that come with them.
         self._space: dict[str, Mapping[str, int]] = {}
         self._coming: dict[str, str] = {}
+        # The new machines of this run that are alone of their anti-affinity groups here, and have to be.
+        self._apart: dict[str, Sequence[str]] = {}
         self._bridges: Sequence[str] | None = facts.get("bridges")
         networks = facts.get("networks")
         self._networks: dict[str, bool] | None = (
@@ -105,6 +108,7 @@ class HostCapacity:
             "vcpus": self._vcpu_capacity,
             "pools_mib": pools_mib,
             **({"shared_pools_mib": shared_mib} if shared_mib else {}),
+            **({"apart": {name: list(groups) for name, groups in self._apart.items()}} if self._apart else {}),
             "machines": dict(placed),
         }
 
@@ -117,6 +121,9 @@ class HostCapacity:
         """Count a machine into this hypervisor; of one that lives here already, only what it grows by."""
         now = self.machines.get(need.name)
         groups = list(need.groups or ()) if need.groups is not None or now is None else now.get("anti_affinity") or []
+        is_new = now is None or bool(now.get("building"))
+        if is_new and need.groups and self._hard_apart and not self.group_members(need):
+            self._apart[need.name] = need.groups
         if now is None:
             self._space[need.name] = space = self._disk_space(need)
             for volume, (pool, _size_mib) in self._missing(need).items():

@@ -137,7 +137,7 @@ def place(
         host, machine = chosen[index]["hypervisor"], machines[index]
         by_host[host].append(specs[index]["name"])
         if not chosen[index]["existing"] or (host, machine.name) in unfinished:
-            new_by_host[host].append({"name": machine.name, "memory_mib": machine.memory_mib, "vcpus": machine.vcpus})
+            new_by_host[host].append(_as_new(machine))
         places_by_host[host].append(places[index])
         wanted = images_by_host[host]
         names = [known_images[image] for image in images_of(machine) if image in known_images]
@@ -161,6 +161,12 @@ def place(
             for index in sorted(refused)
         ],
     }
+
+
+def _as_new(machine: Machine) -> dict[str, t.Any]:
+    """A machine that is to be created, in the words of virt_claim."""
+    groups = {"anti_affinity": list(machine.anti_affinity)} if machine.anti_affinity else {}
+    return {"name": machine.name, "memory_mib": machine.memory_mib, "vcpus": machine.vcpus, **groups}
 
 
 def _pick(

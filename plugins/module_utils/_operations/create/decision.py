@@ -13,7 +13,7 @@ from ..._base.errors import ConflictError, inside
 from ..._base.xml import MIB
 from ..._host.connection import VirConnect, is_local
 from ..._host.facts.maintenance import Maintenance, read_maintenance
-from ..._host.machines.domains import Domain
+from ..._host.machines.domains import Domain, group_members
 from ..._host.storage.pools import Pools
 from ..._model.spec.fields import validators
 from .claims import Claim, new_claims
@@ -29,7 +29,8 @@ class PlacementDecision:
     capacity that the new machines need in each pool. shared_pools_mib: for pools that other hypervisors share, what the
     run needs there for all of them. machines: those of the run that were there, by name the UUID, None where that is
     not known. leaving: machines that are removed before others are created. new: names that no machine had, and that
-    the run is to create or nobody.
+    the run is to create or nobody. apart: by the names of new machines, the anti-affinity groups of which nobody else
+    may be here.
     """
 
     memory_mib: int | None = None
@@ -39,6 +40,7 @@ class PlacementDecision:
     machines: Mapping[str, str | None] = field(default_factory=dict)
     leaving: Collection[str] = ()
     new: Collection[str] = ()
+    apart: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 _COUNT = validators.whole_number(0, 2**53)
@@ -56,6 +58,11 @@ def _machines(value: t.Any, where: str) -> dict[str, str | None]:
     return {name: None if uuid is None else _UUID(uuid, inside(where, name)) for name, uuid in found}
 
 
+def _groups(value: t.Any, where: str) -> dict[str, Sequence[str]]:
+    groups = validators.list_of(validators.text)
+    return {name: groups(own, inside(where, name)) for name, own in validators.any_mapping(value, where).items()}
+
+
 def read_decision(value: t.Any, where: str) -> PlacementDecision:
     """The decision as the filter place gives it. Raises InputError with the place."""
     known: dict[str, validators.Rule] = {
@@ -66,6 +73,7 @@ def read_decision(value: t.Any, where: str) -> PlacementDecision:
         "machines": _machines,
         "leaving": validators.list_of(validators.text),
         "new": validators.list_of(validators.text),
+        "apart": _groups,
     }
     return PlacementDecision(**validators.read_mapping(value, where, known))
 
@@ -147,11 +155,22 @@ def check_decision(
         if needed_mib > free_mib:
             shared = "" if needed_mib == here_mib else " by this run, on all hypervisors that share it"
             changed.append(f"{needed_mib} MiB are needed in pool {name}{shared}, {free_mib} are free")
+    changed += _together(decision, domains, names)
     if changed:
         raise ConflictError(
             f"this hypervisor has changed since it was chosen for {', '.join(names)}: {'; '.join(changed)}",
             hint="Nothing was created. Run it again to have the hypervisors chosen again",
         )
+
+
+def _together(decision: PlacementDecision, domains: Mapping[str, Domain], names: Sequence[str]) -> list[str]:
+    """Who has come here, and is of a group with a new machine. The machines of the run itself were placed together."""
+    others = [domain for name, domain in domains.items() if name not in (*names, *decision.machines)]
+    return [
+        f"it has {member}, of the same anti-affinity group {group} as {name}"
+        for name in names
+        for member, group in group_members(decision.apart.get(name, ()), others).items()
+    ]
 
 
 def _memory_mib(domain: Domain) -> int:

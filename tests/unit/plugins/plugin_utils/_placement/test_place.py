@@ -797,3 +797,21 @@ def test_what_a_hypervisor_was_chosen_by_is_told() -> None:
     assert result["decisions"] == {
         "hv1": {"memory_mib": 16384, "vcpus": 32, "pools_mib": {"default": 4096}, "machines": {"old": "of old"}}
     }
+
+
+def test_who_is_to_be_alone_of_its_group_is_told() -> None:
+    """Another run may choose the same hypervisor for another machine of the group at the same time."""
+    group = [spec("web1", anti_affinity=["web"]), spec("a")]
+    result = run(group, {"hv1": facts()})
+    assert result["new_by_host"]["hv1"] == [
+        {"name": "web1", "memory_mib": 1024, "vcpus": 1, "anti_affinity": ["web"]},
+        {"name": "a", "memory_mib": 1024, "vcpus": 1},
+    ]
+    assert result["decisions"]["hv1"]["apart"] == {"web1": ["web"]}
+    assert "apart" not in run(group, {"hv1": facts()}, anti_affinity="prefer")["decisions"]["hv1"]
+    # One that is there already, and what was begun beside another one of its group, stays where it is.
+    half = facts(machines={"web1": (1024, 1), "web2": (1024, 1)}, groups={"web2": ["web"]})
+    half["machines"][0]["building"] = True
+    assert "apart" not in run(group[:1], {"hv1": half})["decisions"]["hv1"]
+    half["machines"][0]["building"] = False
+    assert "apart" not in run(group[:1], {"hv1": half})["decisions"]["hv1"]
