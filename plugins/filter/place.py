@@ -14,7 +14,9 @@ author:
 description:
   - Decides which hypervisor each machine of a list goes to, based on the current facts of the hypervisors.
   - It contacts no hypervisor and changes nothing. The same input gives the same answer.
-  - A machine that already exists stays on its hypervisor, even if another one would be better.
+  - A machine that already exists stays on its hypervisor, even if another one would be better. It is an error if there
+    is no room there for what it grows by, which is memory, vCPUs and the disks that are added. How much its disks grow
+    is left to M(brine.virt.virt_init) to check, as it takes looking at each of them.
   - An existing machine may have what is not offered for new ones, such as another nic model, and keeps it. Only its
     hypervisor knows whether it has that, so such values are left to M(brine.virt.virt_init) to check.
   - A new machine is only put where it fits. Its memory, together with that of all machines that are defined there and

@@ -239,6 +239,7 @@ host:
         - C(building) is true while M(brine.virt.virt_init) creates the machine, or if that was interrupted; C(claimed)
           as in M(brine.virt.virt_info).
         - C(anti_affinity) are the groups of which no two machines should be on the same hypervisor.
+        - C(disks) are the names of the disks in the entry of the machine. A disk without such a name is not included.
       returned: with V(machines) in O(gather_subset)
       type: list
       elements: dict
@@ -251,6 +252,7 @@ host:
           building: false
           claimed: false
           anti_affinity: [web]
+          disks: [system]
     arriving:
       description:
         - The machines that are being moved here from another hypervisor. They are not in RV(host.machines) until they

@@ -109,6 +109,9 @@ def place(
             home = running_on[0]
             if (home, machine.name) not in unfinished:
                 placed[home][machine.name] = capacities[home].machines[machine.name].get("uuid")
+            grows = capacities[home].growth_refusals(needs[index])
+            if grows:
+                problems[index] = _cannot_grow(machine, home, grows, titles[index])
             capacities[home].take(needs[index])
             others = {host: f"it is on {home}" for host in capacities if host != home}
             why = "; ".join(["it lives there", *_misfits(needs[index], capacities[home])])
@@ -235,6 +238,14 @@ def _assignment(
         "why": why,
         "refused": dict(sorted(refused.items())),
     }
+
+
+def _cannot_grow(machine: Machine, home: str, reasons: Sequence[str], where: str) -> VirtError:
+    return ConflictError(
+        f"does not fit on {home}, where it is, as it is described: {', '.join(reasons)}",
+        where=where,
+        hint=f"Make room there, or move it first: brine.virt.migrate -e vm={machine.name}",
+    )
 
 
 def _fits_nowhere(

@@ -143,6 +143,7 @@ def _machine(record: dict[str, t.Any]) -> dict[str, t.Any]:
         "building": record["building"],
         "claimed": record["claimed"],
         "anti_affinity": record["anti_affinity"],
+        "disks": [disk["name"] for disk in record["disks"] if disk["name"] is not None],
         "errors": record["errors"],
     }
 

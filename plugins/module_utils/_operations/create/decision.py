@@ -102,15 +102,16 @@ def check_hypervisor(
     pools: Pools,
     *,
     ahead: bool,
+    growth: Sequence[Claim] = (),
 ) -> None:
     """Raise ConflictError when a hypervisor is not any more what it was when it was chosen for these new machines.
 
-    new: those among them, too, whose names are claimed already; domains: all that are defined; ahead: see
+    new: those among them, too, whose names are claimed already; domains: all that are defined; ahead, growth: see
     check_decision.
     """
     names = [claim.name for claim in new]
     check_maintenance(names, read_maintenance() if is_local(conn.getURI()) else None)
-    check_decision(new_claims(new, domains), decision, domains, pools, names, ahead=ahead)
+    check_decision(new_claims(new, domains), decision, domains, pools, names, ahead=ahead, growth=growth)
 
 
 def check_maintenance(names: Sequence[str], maintenance: Maintenance | None) -> None:
@@ -132,20 +133,22 @@ def check_decision(
     names: Sequence[str],
     *,
     ahead: bool,
+    growth: Sequence[Claim] = (),
 ) -> None:
     """Raise ConflictError when what a hypervisor was chosen by does not hold any more.
 
     new: the machines that are not defined yet; names: those and the ones that are only claimed; domains: all that are
     defined. ahead: the run has not created machines on any hypervisor yet. A pool that others share needs space for
     what the run creates on all of them then, and later only for what it creates here: how much of the rest is there
-    already, and taken from what is free, cannot be seen from here.
+    already, and taken from what is free, cannot be seen from here. growth: of machines that are there already, what
+    they are to get more than they have.
     """
     changed = []
-    memory_mib = sum(_memory_mib(domain) for domain in domains.values())
-    vcpus = sum(int(domain.xml.findtext("vcpu") or 0) for domain in domains.values())
+    memory_mib = sum(map(_memory_mib, domains.values()))
+    vcpus = sum(map(_vcpus, domains.values()))
     for what, limit, taken, needed in (
-        ("MiB of memory", decision.memory_mib, memory_mib, sum(claim.memory_mib for claim in new)),
-        ("vCPUs", decision.vcpus, vcpus, sum(claim.vcpus for claim in new)),
+        ("MiB of memory", decision.memory_mib, memory_mib, sum(claim.memory_mib for claim in (*new, *growth))),
+        ("vCPUs", decision.vcpus, vcpus, sum(claim.vcpus for claim in (*new, *growth))),
     ):
         if needed and limit is not None and needed > limit - taken:
             changed.append(f"{needed} {what} are needed, {max(0, limit - taken)} are free")
@@ -157,8 +160,9 @@ def check_decision(
             changed.append(f"{needed_mib} MiB are needed in pool {name}{shared}, {free_mib} are free")
     changed += _together(decision, domains, names)
     if changed:
+        wanted = [*names, *(one.name for one in growth)]
         raise ConflictError(
-            f"this hypervisor has changed since it was chosen for {', '.join(names)}: {'; '.join(changed)}",
+            f"this hypervisor has changed since it was chosen for {', '.join(wanted)}: {'; '.join(changed)}",
             hint="Nothing was created. Run it again to have the hypervisors chosen again",
         )
 
@@ -176,3 +180,13 @@ def _together(decision: PlacementDecision, domains: Mapping[str, Domain], names:
 def _memory_mib(domain: Domain) -> int:
     """What the machine may take at most. libvirt always says it in KiB."""
     return int(domain.xml.findtext("memory") or 0) // _KIB_PER_MIB
+
+
+def _vcpus(domain: Domain) -> int:
+    return int(domain.xml.findtext("vcpu") or 0)
+
+
+def growth_of(name: str, memory_mib: int, vcpus: int, domain: Domain) -> Claim | None:
+    """What a machine that is there is to get more than it has at most; None where it is nothing."""
+    more = Claim(name, max(0, memory_mib - _memory_mib(domain)), max(0, vcpus - _vcpus(domain)))
+    return more if more.memory_mib or more.vcpus else None

@@ -205,6 +205,52 @@ def test_what_a_running_machine_grows_by_is_taken() -> None:
     assert where(run([spec("a", 3072), spec("b")], hosts))["b"] == "hv2"
 
 
+def test_a_machine_grows_only_where_there_is_room() -> None:
+    hosts = {"hv1": facts(committed_mib=7168, vcpus_committed=31, machines={"a": (1024, 1)}), "hv2": facts()}
+    assert where(run([spec("a", 2048, 2)], hosts)) == {"a": "hv1"}
+    assert complaint([spec("a", 2049, 1)], hosts) == (
+        "vms[0] (a): does not fit on hv1, where it is, as it is described: needs 1025 MiB more memory, 1024 MiB are "
+        "free. Make room there, or move it first: brine.virt.migrate -e vm=a"
+    )
+    assert "needs 2 more vCPUs, 1 are free (8 for each of its 4 CPUs)" in complaint([spec("a", 1024, 3)], hosts)
+    assert "needs 5 CPUs, it has 4" in complaint([spec("a", 1024, 5)], hosts)
+    assert complaint([spec("a", 2048), spec("b", hypervisor="hv1")], hosts).startswith("vms[1] (b): does not fit on")
+    # What leaves in the same run has left by then.
+    hosts["hv1"]["machines"].append({"name": "old", "uuid": "of old", "memory_mib": 4096, "vcpus": 1})
+    gone = {"name": "old", "state": "absent"}
+    assert where(run([spec("a", 4096), gone], hosts)) == {"a": "hv1"}
+    # One that nobody can read cannot be said to grow.
+    hosts["hv1"]["machines"][0].update(memory_mib=None, vcpus=None)
+    assert where(run([spec("a", 8000, 9)], hosts)) == {"a": "hv1"}
+
+
+def test_a_disk_that_a_machine_gets_takes_its_space() -> None:
+    system, data = {"name": "system", "size": 90_000}, {"name": "data", "size": 90_000}
+    hosts = {"hv1": facts(machines={"a": (1024, 1)}), "hv2": facts(total_mib=2000)}
+    new = spec("b", disks=[system])
+    for known, home in ((["system"], "hv2"), (["system", "data"], "hv1"), (None, "hv1")):
+        hosts["hv1"]["machines"][0]["disks"] = known
+        assert where(run([spec("a", disks=[system, data]), new], hosts))["b"] == home
+    hosts["hv1"]["machines"][0]["disks"] = ["system"]
+    assert (
+        "does not fit on hv1, where it is, as it is described: needs 200000 MiB in pool default, 100000"
+        in complaint([spec("a", disks=[system, {"name": "data", "size": 200_000}])], hosts)
+    )
+
+
+@pytest.mark.parametrize("kind", ["dir", "logical"])
+@pytest.mark.parametrize("claimed", [True, False])
+def test_what_an_interrupted_run_has_left_takes_the_space_of_its_disks(kind: str, claimed: bool) -> None:
+    """Of a half-built one they are defined already. Where they take all of their space at once, it is taken."""
+    disks = [{"name": "system", "size": 90_000}]
+    hosts = {"hv1": facts(machines={"a": (1024, 1)}, pools={"default": {"type": kind}}), "hv2": facts(total_mib=2000)}
+    hosts["hv1"]["machines"][0].update(building=True, claimed=claimed, disks=[] if claimed else ["system"])
+    result = run([spec("a", disks=disks), spec("b", disks=disks)], hosts)
+    counted = claimed or kind == "dir"
+    assert where(result) == {"a": "hv1", "b": "hv2" if counted else "hv1"}
+    assert result["decisions"]["hv1"]["pools_mib"] == {"default": 90_000}
+
+
 def test_the_spec_names_the_hypervisor() -> None:
     result = run([spec("a", hypervisor="hv2")], {"hv1": facts(), "hv2": facts(total_mib=2000)})
     assert where(result) == {"a": "hv2"}
