@@ -232,8 +232,8 @@ _value:
         hv2: []
     withdraw:
       description:
-        - Claims that interrupted runs have left behind for machines that are elsewhere, by hypervisor, as
-          O(brine.virt.virt_claim#module:withdraw) accepts them.
+        - Claims that interrupted runs have left behind, for machines that are elsewhere, or on a hypervisor that cannot
+          have the machine now, by hypervisor, as O(brine.virt.virt_claim#module:withdraw) accepts them.
       type: dict
       sample: {}
     decisions:
@@ -289,8 +289,8 @@ _value:
       sample: {}
     refused_machines:
       description:
-        - The machines that have no place because a hypervisor did not answer, and those that are to be removed and may
-          be on one, by C(name) and C(why).
+        - The machines that have no place because a hypervisor did not answer, those that are to be removed and may be
+          on one, and those that an interrupted run has begun on a hypervisor in maintenance, by C(name) and C(why).
         - If the entry names that hypervisor, or the machine is on it (O(homes)), it is given in C(hypervisor).
         - If the machine may be on it, see O(unseen) and O(last_seen), that is null.
       type: list

@@ -178,7 +178,7 @@ class HostCapacity:
         half_built = now.get("building") and not now.get("claimed")
         reasons = self._memory_refusals(more, "more memory")
         if more.vcpus:
-            reasons += self._cpu_refusals(more if need.vcpus <= self._cpus else need, "more vCPUs")
+            reasons += self._cpu_refusals(need, more.vcpus, "more vCPUs")
         return reasons if half_built else reasons + self._pool_refusals(replace(more, pools=()))
 
     def release(self, need: Need) -> None:
@@ -251,8 +251,10 @@ class HostCapacity:
         reasons += self.lacks(need)
         if self._hard_apart:
             reasons += self.shared_with(need)
-        reasons += self._memory_refusals(need)
-        reasons += self._cpu_refusals(need)
+        # What a claim of this name has taken is the machine's own.
+        more = self._more(need) if self.machines.get(need.name, {}).get("claimed") else need
+        reasons += self._memory_refusals(more)
+        reasons += self._cpu_refusals(need, more.vcpus)
         reasons += self._pool_refusals(need)
         reasons += self._nic_refusals(need)
         for image in need.images:
@@ -306,12 +308,13 @@ class HostCapacity:
             return [f"needs {need.memory_mib} MiB of memory, it has {self._memory_total_mib} MiB"]
         return []
 
-    def _cpu_refusals(self, need: Need, what: str = "vCPUs") -> list[str]:
+    def _cpu_refusals(self, need: Need, vcpus: int, what: str = "vCPUs") -> list[str]:
+        """vcpus: how many of those that the machine needs are to be free."""
         if need.vcpus > self._cpus:
             return [f"needs {need.vcpus} CPUs, it has {self._cpus}"]
-        if need.vcpus > max(0, self._vcpus):
+        if vcpus > max(0, self._vcpus):
             return [
-                f"needs {need.vcpus} {what}, {max(0, int(self._vcpus))} are free "
+                f"needs {vcpus} {what}, {max(0, int(self._vcpus))} are free "
                 f"({self.options.vcpu_ratio:g} for each of its {self._cpus} CPUs)"
             ]
         return []

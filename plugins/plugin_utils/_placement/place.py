@@ -18,7 +18,17 @@ from ...module_utils._model.spec.machine import Machine
 from ...module_utils._model.spec.machine_state import STOPPED
 from .capacity import HostCapacity
 from .choice import choose, notes_on
-from .homes import check_home, check_name, check_whole, homes_of, left_behind, started_twice, unseen
+from .homes import (
+    check_home,
+    check_name,
+    check_whole,
+    halted,
+    homes_of,
+    left_behind,
+    started_twice,
+    unfit_claims,
+    unseen,
+)
 from .hosts import read_hosts, reasons_against, require_listed_once
 from .machine_type import BoundMachines, common_machine_type
 from .need import Need, images_of, need_of_spec
@@ -80,7 +90,7 @@ def place(
     for index, machine in enumerate(machines):
         if machine.absent:
             continue
-        running_on, left = homes_of(machine, capacities)
+        running_on, left = homes_of(machine, capacities, unfit_claims(needs[index], capacities, known_images))
         for host in left:
             withdraw.setdefault(host, {})[machine.name] = capacities[host].machines[machine.name]["uuid"]
         refusal = None
@@ -88,6 +98,8 @@ def place(
         if not running_on or (running_on[0], machine.name) in unfinished:
             refusal = unseen(machine, silent, options, (homes or {}).get(machine.name))
             refusal = refusal or left_behind(machine, hosts, last_seen, options)
+            if running_on:
+                refusal = refusal or halted(machine, running_on[0], capacities[running_on[0]])
         elif len(running_on) == 1:
             seen = [(homes or {}).get(machine.name), *(last_seen or {}).get(machine.name, ())]
             state = capacities[running_on[0]].machines[machine.name].get("state")

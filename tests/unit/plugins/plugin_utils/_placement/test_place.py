@@ -821,6 +821,45 @@ def test_a_claim_is_where_the_machine_is_made() -> None:
     assert where(run([spec("a", hypervisor="hv3")], _claimed("hv2", "hv3"))) == {"a": "hv3"}
 
 
+def test_a_claim_where_the_machine_cannot_be_made_is_to_be_withdrawn() -> None:
+    """Nothing has been created under it: a hypervisor that has changed since is not the machine's fate."""
+    hosts = _claimed("hv1", "hv2")
+    hosts["hv1"]["maintenance"] = {"since": "2026-11-21", "reason": "fan"}
+    result = run([spec("a")], hosts)
+    assert (where(result), result["withdraw"]) == ({"a": "hv2"}, {"hv1": {"a": "of hv1"}})
+    result = run([spec("a", labels="ssd")], hosts, settings={"hv3": {"virt_labels": ["ssd"]}})
+    assert (where(result), list(result["withdraw"])) == ({"a": "hv3"}, ["hv1", "hv2"])
+    assert [machine["name"] for machine in result["new_by_host"]["hv3"]] == ["a"]
+    hosts["hv2"]["machines"] = []
+    assert complaint([spec("a", hypervisor="hv1")], hosts) == (
+        "vms[0] (a): does not fit on hv1: is in maintenance since 2026-11-21 (fan). It would fit on hv1 after its "
+        "maintenance, which ends with brine.virt.maintenance -e end=hv1"
+    )
+    # What it has claimed is its own.
+    full = _claimed("hv3")
+    full["hv3"] |= {"memory": {"total_mib": 8448, "committed_mib": 8192}, "vcpus": {"total": 4, "committed": 32}}
+    result = run([spec("a")], full)
+    assert (where(result), result["withdraw"]) == ({"a": "hv3"}, {})
+    assert where(run([spec("a", 1025)], full)) == {"a": "hv1"}
+
+
+def test_what_was_begun_on_a_hypervisor_in_maintenance_is_left_out_and_the_others_go_on() -> None:
+    """Its volumes are there, so it goes nowhere else."""
+    hosts = _claimed("hv1")
+    hosts["hv1"]["machines"][0]["claimed"] = False
+    hosts["hv1"]["maintenance"] = {"since": None, "reason": None}
+    result = run([spec("a"), spec("b")], hosts)
+    assert (where(result), result["withdraw"]) == ({"b": "hv2"}, {})
+    assert result["refused_machines"] == [
+        {
+            "name": "a",
+            "hypervisor": "hv1",
+            "why": "a run is creating it on hv1, or was interrupted there, and hv1 is in maintenance. End that with "
+            "brine.virt.maintenance -e end=hv1, or remove what is there: brine.virt.purge -e vm=a",
+        }
+    ]
+
+
 def test_a_claim_beside_the_machine_is_to_be_withdrawn() -> None:
     hosts = {**_claimed("hv2"), "hv1": facts(machines={"a": (1024, 1)})}
     result = run([spec("a")], hosts)
