@@ -290,7 +290,8 @@ _value:
     refused_machines:
       description:
         - The machines that have no place because a hypervisor did not answer, those that are to be removed and may be
-          on one, and those that an interrupted run has begun on a hypervisor in maintenance, by C(name) and C(why).
+          on one, those that an interrupted run has begun on a hypervisor in maintenance, and those that a move has
+          defined on two hypervisors, by C(name) and C(why).
         - If the entry names that hypervisor, or the machine is on it (O(homes)), it is given in C(hypervisor).
         - If the machine may be on it, see O(unseen) and O(last_seen), that is null.
       type: list

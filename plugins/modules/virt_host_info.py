@@ -237,7 +237,7 @@ host:
         - The machines. C(vcpus) and C(memory_mib) are the maximum that a machine may use; null for one that cannot be
           read.
         - C(building) is true while M(brine.virt.virt_init) creates the machine, or if that was interrupted; C(claimed)
-          as in M(brine.virt.virt_info).
+          and C(moving) as in M(brine.virt.virt_info).
         - C(anti_affinity) are the groups of which no two machines should be on the same hypervisor.
         - C(disks) are the names of the disks in the entry of the machine. A disk without such a name is not included.
       returned: with V(machines) in O(gather_subset)
@@ -251,6 +251,7 @@ host:
           memory_mib: 2048
           building: false
           claimed: false
+          moving: null
           anti_affinity: [web]
           disks: [system]
     arriving:

@@ -34,6 +34,7 @@ class HostCapacity:
         self, facts: Mapping[str, t.Any], options: PlacementOptions, own: HostOptions, shared: SharedStorage
     ) -> None:
         self.options = own
+        self.own_name: str | None = facts.get("name")
         self._shared = shared
         self.anti_affinity = options.anti_affinity
         self._hard_apart = options.anti_affinity == "require"

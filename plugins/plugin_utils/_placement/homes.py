@@ -13,7 +13,7 @@ from ...module_utils._model.spec.existing import Existing, FindExisting
 from ...module_utils._model.spec.machine import Machine
 from ...module_utils._model.spec.reading.machines import NEW_MACHINE
 from .capacity import HostCapacity
-from .hosts import LISTED_TWICE, is_one_hypervisor, was_asked
+from .hosts import LISTED_TWICE, is_left_over, is_one_hypervisor, was_asked
 from .need import Need
 from .options import PlacementOptions
 
@@ -84,6 +84,24 @@ def halted(machine: Machine, home: str, capacity: HostCapacity) -> tuple[str, st
     return home, (
         f"a run is creating it on {home}, or was interrupted there, and {home} is in maintenance. End that with "
         f"brine.virt.maintenance -e end={home}, or remove what is there: brine.virt.purge -e vm={machine.name}"
+    )
+
+
+def between_two(
+    machine: Machine, homes: Sequence[str], capacities: Mapping[str, HostCapacity]
+) -> tuple[str, str] | None:
+    """Why a machine that a move has defined on two hypervisors is left as it is, with the one that it comes from; or
+    None."""
+    own_names = {one.own_name: host for host, one in capacities.items() if one.own_name is not None}
+    copies = {host: capacities[host].machines[machine.name] for host in homes}
+    left = [host for host in homes if is_left_over(host, copies[host], copies, own_names)]
+    if len(homes) - len(left) != 1 or not left:
+        return None
+    source, target = (own_names[copies[left[0]]["moving"][end]] for end in ("source", "target"))
+    return source, (
+        f"it is being moved from {source} to {target}, or that was interrupted, and both have it. Wait until the move "
+        "ends; if nobody is moving it any more, finish that: "
+        f"brine.virt.migrate -e vm={machine.name} -e to={target}"
     )
 
 

@@ -19,6 +19,7 @@ from ...module_utils._model.spec.machine_state import STOPPED
 from .capacity import HostCapacity
 from .choice import choose, notes_on
 from .homes import (
+    between_two,
     check_home,
     check_name,
     check_whole,
@@ -93,7 +94,10 @@ def place(
         running_on, left = homes_of(machine, capacities, unfit_claims(needs[index], capacities, known_images))
         for host in left:
             withdraw.setdefault(host, {})[machine.name] = capacities[host].machines[machine.name]["uuid"]
-        refusal = None
+        refusal = between_two(machine, running_on, capacities)
+        if refusal is not None:
+            refused[index] = refusal
+            continue
         # What an interrupted run has left of it is no machine yet, and says nothing of one on another hypervisor.
         if not running_on or (running_on[0], machine.name) in unfinished:
             refusal = unseen(machine, silent, options, (homes or {}).get(machine.name))

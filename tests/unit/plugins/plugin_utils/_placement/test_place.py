@@ -542,6 +542,33 @@ def test_a_name_that_lives_twice_names_both() -> None:
         run([spec("a")], {"hv1": both, "hv2": both})
 
 
+@pytest.mark.parametrize("entry", [{}, {"state": "stopped"}, {"state": "absent"}])
+def test_one_that_a_killed_move_has_left_on_both_is_left_out_and_the_others_go_on(entry: dict[str, t.Any]) -> None:
+    """A move of a machine that is off defines it on the target before it goes at the source."""
+    hosts = {name: {**facts(machines={"a": (1024, 1)}), "name": f"{name}.example.org"} for name in ("hv1", "hv2")}
+    for one in hosts.values():
+        one["machines"][0].update(state="shutoff", moving={"source": "hv1.example.org", "target": "hv2.example.org"})
+    specs = [{"name": "a", **entry} if entry.get("state") == "absent" else spec("a", **entry), spec("b")]
+    result = run(specs, hosts)
+    assert where(result) == {"b": "hv1"}
+    assert (result["removals"], result["not_there"]) == ({}, [])
+    assert result["refused_machines"] == [
+        {
+            "name": "a",
+            "hypervisor": "hv1",
+            "why": "it is being moved from hv1 to hv2, or that was interrupted, and both have it. Wait until the move "
+            "ends; if nobody is moving it any more, finish that: brine.virt.migrate -e vm=a -e to=hv2",
+        }
+    ]
+    # Whoever names a hypervisor has said which one is to go.
+    named = run([{"name": "a", "state": "absent", "hypervisor": "hv2"}], hosts)
+    assert named["removals"] == {"hv2": ["a"]}
+    # Two machines of one name are another matter.
+    hosts["hv2"]["machines"][0]["uuid"] = "another"
+    words = "on each of hv1, hv2" if entry.get("state") == "absent" else "it is on hv1 and hv2 at once"
+    assert words in complaint(specs, hosts)
+
+
 def test_a_hypervisor_that_the_inventory_has_twice_is_no_reason_to_purge_the_machine() -> None:
     one = facts(machines={"a": (1, 1)})
     one.update(name="node1", machines=[{**one["machines"][0], "uuid": "u1"}])
