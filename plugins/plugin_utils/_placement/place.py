@@ -94,7 +94,7 @@ def place(
         running_on, left = homes_of(machine, capacities, unfit_claims(needs[index], capacities, known_images))
         for host in left:
             withdraw.setdefault(host, {})[machine.name] = capacities[host].machines[machine.name]["uuid"]
-        refusal = between_two(machine, running_on, capacities)
+        refusal: tuple[str | None, str] | None = between_two(machine, running_on, capacities)
         if refusal is not None:
             refused[index] = refusal
             continue
