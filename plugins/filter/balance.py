@@ -35,6 +35,13 @@ options:
   settings:
     description: The inventory variables of the hypervisors, as in P(brine.virt.place#filter); V(hostvars) will do.
     type: dict
+  anti_affinity:
+    description: What to do with a machine that could only be moved to where others of its anti-affinity groups are.
+    type: str
+    choices:
+      require: it stays
+      prefer: it is moved where no more of them are than on its own hypervisor
+    default: require
   errors:
     description:
       - How mistakes in the input are reported.
@@ -85,6 +92,7 @@ _value:
           refused: {}
           memory_ratio: 1.0
           memory_reserve_mib: 256
+          anti_affinity: require
     spread:
       description: The spread now and after the moves, and whether that is within the limit.
       type: dict
@@ -116,12 +124,17 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.options impo
 
 
 def balance_filter(
-    hosts: t.Any, limit: t.Any = 20.0, settings: t.Any = None, errors: str = "raise"
+    hosts: t.Any,
+    limit: t.Any = 20.0,
+    settings: t.Any = None,
+    errors: str = "raise",
+    anti_affinity: str = "require",
 ) -> dict[str, t.Any]:
     """The moves; see RETURN."""
 
     def work() -> dict[str, t.Any]:
-        return plan_balance(read_fleet(hosts, settings, PlacementOptions()), read_number(float, limit, "limit"))
+        options = PlacementOptions(anti_affinity=anti_affinity)
+        return plan_balance(read_fleet(hosts, settings, options), read_number(float, limit, "limit"))
 
     return answer(work, errors, "brine.virt.balance: ")
 

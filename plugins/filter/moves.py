@@ -141,6 +141,10 @@ _value:
           description: MiB of memory to keep free on the target, by its inventory variables.
           type: int
           sample: 256
+        anti_affinity:
+          description: The option of that name.
+          type: str
+          sample: require
     stay:
       description: The machines that cannot be moved, with C(why).
       type: list
@@ -165,7 +169,7 @@ _value:
           C(machines).
       type: dict
       sample:
-        hv1: [{name: web1, target: hv2, memory_ratio: 1.0, memory_reserve_mib: 256}]
+        hv1: [{name: web1, target: hv2, memory_ratio: 1.0, memory_reserve_mib: 256, anti_affinity: require}]
         hv2: []
     unfinished:
       description:

@@ -237,8 +237,9 @@ host:
         - The machines. C(vcpus) and C(memory_mib) are the maximum that a machine may use; null for one that cannot be
           read.
         - C(building) is true while M(brine.virt.virt_init) creates the machine, or if that was interrupted; C(claimed)
-          as in M(brine.virt.virt_info).
+          and C(moving) as in M(brine.virt.virt_info).
         - C(anti_affinity) are the groups of which no two machines should be on the same hypervisor.
+        - C(disks) are the names of the disks in the entry of the machine. A disk without such a name is not included.
       returned: with V(machines) in O(gather_subset)
       type: list
       elements: dict
@@ -250,7 +251,9 @@ host:
           memory_mib: 2048
           building: false
           claimed: false
+          moving: null
           anti_affinity: [web]
+          disks: [system]
     arriving:
       description:
         - The machines that are being moved here from another hypervisor. They are not in RV(host.machines) until they

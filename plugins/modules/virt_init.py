@@ -302,6 +302,8 @@ options:
         free.
       - C(new), the names of machines that are to be created, and not changed if there is one by now. This fails only
         the machine in question. What an interrupted run has left of one is no machine.
+      - C(apart), by the names of new machines, the anti-affinity groups of which no other machine may be here. The
+        machines of the task and those in C(machines) do not count.
     type: dict
     default: {}
   used_elsewhere:

@@ -130,8 +130,10 @@ class _LoadTracker:
         return loads
 
     def fits(self, machine: PlacedMachine, target: str) -> bool:
-        """Whether the target can take it now."""
-        return not self.capacities[target].refusals(needed(machine))
+        """Whether the target can take it now, and has no more of its anti-affinity groups than it is among already."""
+        need = needed(machine)
+        together = [len(self.capacities[host].group_members(need)) for host in (target, machine.host)]
+        return together[0] <= together[1] and not self.capacities[target].refusals(need)
 
 
 def _steps(tracker: _LoadTracker, limit: float, search_limit: int) -> list[_Move]:

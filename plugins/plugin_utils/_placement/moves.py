@@ -126,6 +126,7 @@ def move_of(
         "refused": dict(sorted(refused.items())),
         "memory_ratio": fleet.capacities[target].options.memory_ratio,
         "memory_reserve_mib": fleet.capacities[target].options.memory_reserve_mib,
+        "anti_affinity": fleet.capacities[target].anti_affinity,
     }
 
 
@@ -151,7 +152,7 @@ def as_plan(
     by_source: dict[str, list[t.Any]] = {host: [] for host in fleet.capacities}
     for move in moves:
         by_source[move["source"]].append(
-            {key: move[key] for key in ("name", "target", "memory_ratio", "memory_reserve_mib")}
+            {key: move[key] for key in ("name", "target", "memory_ratio", "memory_reserve_mib", "anti_affinity")}
         )
     return {
         "moves": list(moves),

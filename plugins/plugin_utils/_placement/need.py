@@ -17,7 +17,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class DiskNeed:
-    """Space in a pool. size_mib None: as large as its image.
+    """Space in a pool. size_mib None: as large as its image. name: as the spec has it.
 
     written_mib: what of a disk that is moved is written. storage: the shared storage that it is in, and stays in where
     the pool of the target is the same.
@@ -28,6 +28,7 @@ class DiskNeed:
     image: str | None = None
     written_mib: int | None = None
     storage: str | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def need_of_spec(machine: Machine, image_pool: str) -> Need:
     for disk in machine.disks:
         for pool in dict.fromkeys(disk.pools):
             if pool == disk.pool:
-                disks.append(DiskNeed(pool, disk.size_mib, disk.image))
+                disks.append(DiskNeed(pool, disk.size_mib, disk.image, name=disk.name))
             else:
                 pools.append(pool)
     if machine.seed.method == "nocloud":

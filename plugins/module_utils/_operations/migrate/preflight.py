@@ -11,7 +11,7 @@ from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, Virt
 from ..._base.xml import attribute, etree, read_description
 from ..._host.connection import libvirt, translate_errors
 from ..._host.facts.networks import check_same_network, read_network
-from ..._host.machines.domains import Domain
+from ..._host.machines.domains import Domain, group_members
 from ..._host.storage.usage import why_kept
 from ..._model.attachments import start_files, ties_of_domain
 from ..._model.free_space import SpaceRequest, require_free_space
@@ -98,6 +98,8 @@ def check_target(machine: SourceMachine, target: MigrationTarget, options: Migra
     try:
         _check_maintenance(target, where)
         _check_name_is_free(machine, target, where)
+        if options.anti_affinity == "require":
+            _check_apart(machine, target, where)
         _check_machine(machine, target, where)
         _check_start_files(machine, target, where)
         _check_nics(machine, target, where)
@@ -131,6 +133,28 @@ def _check_maintenance(target: MigrationTarget, where: str) -> None:
             f"it is in maintenance{since}{reason}",
             where=where,
             hint="Choose another hypervisor, or end it: virt_maintenance with state: absent",
+        )
+
+
+def _check_apart(machine: SourceMachine, target: MigrationTarget, where: str) -> None:
+    """Nobody of its anti-affinity groups may be there, also who has come since the target was chosen."""
+    here = [domain for domain in target.hypervisor.domains.values() if domain.name != machine.name]
+    words = [
+        f"it has {member}, of the same anti-affinity group {group}"
+        for member, group in group_members(machine.groups, here).items()
+    ]
+    words += [
+        f"{name}, of the same anti-affinity group {group}, is going there too"
+        for name, own in target.groups.items()
+        for group in machine.groups
+        if name != machine.name and group in own
+    ]
+    if words:
+        raise ConflictError(
+            words[0],
+            where=where,
+            hint="Choose another hypervisor, or let them share one: anti_affinity: prefer, or for the playbooks "
+            "virt_anti_affinity: prefer",
         )
 
 

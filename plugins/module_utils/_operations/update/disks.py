@@ -229,7 +229,11 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
     target, image_format = need(element, "target").get("dev", ""), driver_format(element)
     have_mib = _must_grow(disk, pool, name, image_format)
     wanted = disk.size_mib * MIB
-    if have_mib is None:
+    if have_mib is not None:
+        # The volume itself is to grow.
+        request = volumes.space_request(pool, size_bytes=wanted - have_mib * MIB)
+        draft.hypervisor.space_requests.append(request)
+    else:
         have_mib = _size_of_running(disk, element, pool, wanted, draft)
     if have_mib is None:
         return

@@ -258,3 +258,17 @@ def test_a_machine_that_has_come_since_its_hypervisor_was_asked_is_counted() -> 
     result = balance({"hv1": late, "hv2": host()})
     assert moved(result) == [("a", "hv2")]
     assert result["loads"] == {"hv1": {"before": 60.0, "after": 30.0}, "hv2": {"before": 0.0, "after": 30.0}}
+
+
+def test_machines_that_share_a_hypervisor_anyway_may_share_another_one() -> None:
+    def web(name: str, memory_mib: int) -> dict[str, t.Any]:
+        return record(name, memory_mib, anti_affinity=["web"])
+
+    both, one = {"hv1": host(web("a", 300), web("b", 300)), "hv2": host(web("c", 10))}, PlacementOptions()
+    prefer = PlacementOptions(anti_affinity="prefer")
+    assert moved(plan_balance(read_fleet(both, None, one), 40)) == []
+    result = plan_balance(read_fleet(both, None, prefer), 40)
+    assert moved(result) == [("a", "hv2")]
+    assert result["by_source"]["hv1"][0]["anti_affinity"] == "prefer"
+    # One that is alone stays so.
+    assert moved(plan_balance(read_fleet({**both, "hv1": host(web("a", 600))}, None, prefer), 40)) == []

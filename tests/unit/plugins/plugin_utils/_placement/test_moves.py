@@ -58,12 +58,21 @@ def test_a_named_machine_goes_where_the_load_is_lowest() -> None:
                 },
                 "memory_ratio": 1.0,
                 "memory_reserve_mib": 256,
+                "anti_affinity": "require",
             }
         ],
         "stay": [],
         "there": [],
         "by_source": {
-            "hv1": [{"name": "web1", "target": "hv3", "memory_ratio": 1.0, "memory_reserve_mib": 256}],
+            "hv1": [
+                {
+                    "name": "web1",
+                    "target": "hv3",
+                    "memory_ratio": 1.0,
+                    "memory_reserve_mib": 256,
+                    "anti_affinity": "require",
+                }
+            ],
             "hv2": [],
             "hv3": [],
         },
