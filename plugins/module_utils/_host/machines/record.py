@@ -227,6 +227,7 @@ def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -
         "allocation_bytes": None,
         "backing": None if backing is None else disk_source(backing.find("source"), backing.get("type")),
         "readonly": disk.find("readonly") is not None,
+        "own": notes is not None and any((note.pool, note.name) == (pool, volume) for note in notes.volumes),
     }
 
 

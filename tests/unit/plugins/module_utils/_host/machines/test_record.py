@@ -110,6 +110,18 @@ def test_disks_know_their_names_and_their_volumes(web1: t.Any) -> None:
     assert all(disk["size_bytes"] is None and disk["allocation_bytes"] is None for disk in disks)
 
 
+def test_a_disk_on_a_volume_that_was_created_for_the_machine_is_its_own(web1: t.Any) -> None:
+    disks = record_from_xml(web1, "running", POOLS)["disks"]
+    assert {disk["target"]: disk["own"] for disk in disks} == {
+        "vda": True,
+        "vdb": False,
+        "vdc": False,
+        "sda": False,
+        "sdb": False,
+    }
+    assert not any(disk["own"] for disk in record_from_xml(web1, "running")["disks"])
+
+
 def test_nics_know_what_they_are_plugged_into(web1: t.Any) -> None:
     nics = record_from_xml(web1, "running", POOLS)["nics"]
     keys = ("name", "mac", "type", "source", "model", "target")

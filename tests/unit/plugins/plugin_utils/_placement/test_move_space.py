@@ -1,0 +1,61 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How much room a machine that moves needs in the pools of its target: what travels, once, and nothing else."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_moves
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._placement.clouds import (
+    MIB,
+    hypervisor,
+    pool,
+    record,
+)
+
+GIB = 1024
+
+
+def disk(target: str, where: str, gib: int, **more: t.Any) -> dict[str, t.Any]:
+    size = {"size_bytes": gib * GIB * MIB, "allocation_bytes": gib * GIB * MIB}
+    return {"target": target, "source": f"/{where}/{target}", "pool": where, "volume": target, **size, **more}
+
+
+def machine(*disks: dict[str, t.Any], name: str = "web1", **more: t.Any) -> dict[str, t.Any]:
+    return record(name, disks=list(disks), image=None, **more)
+
+
+def refused(there: dict[str, t.Any], *machines: dict[str, t.Any], **spec: t.Any) -> str:
+    """Why the machines do not go to the other hypervisor; nothing when they do. spec: the filter's options."""
+    hosts = {"hv1": hypervisor(*machines, name="node1"), "hv2": {**there, "host": {**there["host"], "name": "node2"}}}
+    fleet, options = read_fleet(hosts, None, PlacementOptions()), PlacementOptions()
+    names = [one["name"] for one in machines]
+    return "; ".join(item["why"] for item in plan_moves(fleet, options, names=names, target="hv2", **spec)["stay"])
+
+
+# What is only read is where it is on every hypervisor
+
+CD = disk("sda", "isos", 9, device="cdrom", readonly=True, own=False)
+SEED = disk("sda", "default", 1, device="cdrom", readonly=True, own=True)
+
+
+def test_a_cd_takes_no_room_as_nothing_copies_it() -> None:
+    assert refused(hypervisor(pools=[pool("isos", 5 * GIB)]), machine(CD)) == ""
+
+
+def test_the_disks_go_to_another_pool_and_the_cd_does_not() -> None:
+    there = [pool("fast", 5 * GIB), pool("isos", 100)]
+    assert refused(hypervisor(pools=there), machine(disk("vda", "default", 1), CD), pool="fast") == ""
+    assert "has no pool isos" in refused(hypervisor(pools=there[:1]), machine(CD), pool="fast")
+
+
+def test_what_was_created_for_the_machine_goes_along_though_it_is_only_read() -> None:
+    there = hypervisor(pools=[pool("default", 1023), pool("fast", 1025)])
+    assert "needs 1024 MiB in pool default" in refused(there, machine(SEED))
+    assert refused(there, machine(SEED), pool="fast") == ""
