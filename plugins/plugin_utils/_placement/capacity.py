@@ -286,19 +286,30 @@ class HostCapacity:
             elif not pool["active"]:
                 reasons.append(f"pool {name} is not active")
             elif name in space and name not in counted and pool.get("available_mib") is not None:
-                together = self._of_one_storage(name, space)
+                together = self._of_one_space(name, space)
                 counted.update(together)
                 needed_mib = sum(space[one] for one in together)
-                free_mib = pool["available_mib"] - self._taken_in(name)
+                # Pools of one storage have the same count.
+                taken = {self.storage_of(one) or one: self._taken_in(one) for one in self._of_one_space(name, self._pools)}
+                free_mib = pool["available_mib"] - sum(taken.values())
                 if needed_mib > free_mib:
                     names = " and pool ".join(together)
                     reasons.append(f"needs {needed_mib} MiB in pool {names}, {max(0, free_mib)} MiB are free")
         return reasons
 
-    def _of_one_storage(self, pool: str, others: t.Iterable[str]) -> list[str]:
-        """The pools among others, this one too, that have the same shared storage behind them."""
-        storage = self.storage_of(pool)
-        return [one for one in others if one == pool or (storage is not None and self.storage_of(one) == storage)]
+    def _of_one_space(self, pool: str, others: t.Iterable[str]) -> list[str]:
+        """The pools among others, this one too, that are on the same file system or have the same shared storage."""
+        storage, system = self.storage_of(pool), self._file_system_of(pool)
+        return [
+            one
+            for one in others
+            if one == pool
+            or (storage is not None and self.storage_of(one) == storage)
+            or (system is not None and self._file_system_of(one) == system)
+        ]
+
+    def _file_system_of(self, pool: str) -> str | None:
+        return self._pools.get(pool, {}).get("file_system")
 
     def _nic_refusals(self, need: Need) -> list[str]:
         reasons = []

@@ -59,3 +59,49 @@ def test_what_was_created_for_the_machine_goes_along_though_it_is_only_read() ->
     there = hypervisor(pools=[pool("default", 1023), pool("fast", 1025)])
     assert "needs 1024 MiB in pool default" in refused(there, machine(SEED))
     assert refused(there, machine(SEED), pool="fast") == ""
+
+
+# Pools on one file system have its room together
+
+
+def on_one(*names: str, free_mib: int = 10 * GIB, system: str | None = "8:1") -> list[dict[str, t.Any]]:
+    return [pool(name, free_mib, file_system=system) for name in names]
+
+
+def test_two_disks_need_the_room_of_a_file_system_together() -> None:
+    db1 = machine(disk("vda", "default", 7), disk("vdb", "fast", 7))
+    assert refused(hypervisor(pools=on_one("default", "fast")), db1) == (
+        "does not fit on hv2: needs 14336 MiB in pool default and pool fast, 10240 MiB are free"
+    )
+    apart = [*on_one("default"), *on_one("fast", system="8:17")]
+    assert refused(hypervisor(pools=apart), db1) == ""
+    # As of pools that are not looked at on the hypervisor itself.
+    assert refused(hypervisor(pools=on_one("default", "fast", system=None)), db1) == ""
+
+
+def test_an_image_needs_it_together_with_the_disk_on_it() -> None:
+    web1 = machine(disk("vda", "default", 7, backing="/images/debian-0123456789abcdef.qcow2"))
+    store = [{"name": "debian", "volume": "debian-0123456789abcdef.qcow2", "pool": "images", "size_mib": 5 * GIB}]
+    there = hypervisor(pools=on_one("default", "images"), images=[])
+    fleet = read_fleet(
+        {"hv1": hypervisor(web1, images=store), "hv2": there},
+        None,
+        PlacementOptions(),
+    )
+    (stays,) = plan_moves(fleet, PlacementOptions(), names=["web1"], target="hv2")["stay"]
+    assert "needs 12288 MiB in pool default and pool images, 10240 MiB are free" in stays["why"]
+
+
+def test_what_one_machine_takes_in_one_pool_is_missing_in_the_other() -> None:
+    machines = [machine(disk("vda", where, 6), name=where) for where in ("default", "fast")]
+    said = refused(hypervisor(pools=on_one("default", "fast")), *machines)
+    assert said == "does not fit on hv2: needs 6144 MiB in pool fast, 4096 MiB are free"
+    assert refused(hypervisor(pools=on_one("default", "fast", free_mib=12 * GIB)), *machines) == ""
+
+
+def test_folders_of_one_export_are_of_one_file_system_though_they_are_two_storages() -> None:
+    exports = [
+        pool(name, 10 * GIB, file_system="0:50", shared_storage=f"netfs nas:/srv/{name}") for name in ("one", "two")
+    ]
+    db1 = machine(disk("vda", "one", 7), disk("vdb", "two", 7))
+    assert "needs 14336 MiB in pool one and pool two" in refused(hypervisor(pools=exports), db1)
