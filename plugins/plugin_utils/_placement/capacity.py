@@ -289,13 +289,17 @@ class HostCapacity:
                 together = self._of_one_space(name, space)
                 counted.update(together)
                 needed_mib = sum(space[one] for one in together)
-                # Pools of one storage have the same count.
-                taken = {self.storage_of(one) or one: self._taken_in(one) for one in self._of_one_space(name, self._pools)}
-                free_mib = pool["available_mib"] - sum(taken.values())
+                free_mib = pool["available_mib"] - self._taken_beside(name)
                 if needed_mib > free_mib:
                     names = " and pool ".join(together)
                     reasons.append(f"needs {needed_mib} MiB in pool {names}, {max(0, free_mib)} MiB are free")
         return reasons
+
+    def _taken_beside(self, pool: str) -> int:
+        """What this run takes of the space that a pool has together with others of this hypervisor."""
+        # Pools of one storage have the same count.
+        counts = {self.storage_of(one) or one: self._taken_in(one) for one in self._of_one_space(pool, self._pools)}
+        return sum(counts.values())
 
     def _of_one_space(self, pool: str, others: t.Iterable[str]) -> list[str]:
         """The pools among others, this one too, that are on the same file system or have the same shared storage."""

@@ -79,7 +79,7 @@ def _live_space(path: str | None) -> dict[str, int] | None:
 
 
 def _file_system(path: str | None) -> str | None:
-    """The device that a directory is on, as lsblk and findmnt write it: pools that have the same have one free space."""
+    """The device that a directory is on, as findmnt writes it: pools with the same one have one free space."""
     try:
         device = os.stat(path or "").st_dev
     except OSError:

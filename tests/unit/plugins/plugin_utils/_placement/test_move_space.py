@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import typing as t
 
-import pytest
-
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_moves
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
