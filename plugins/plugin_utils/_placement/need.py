@@ -34,13 +34,15 @@ class DiskNeed:
 class Origin:
     """What a machine that is moved brings along, and what its new hypervisor must know.
 
-    images: pool, volume and MiB of the stored images under its overlays.
+    images: pool, volume and MiB of the stored images under its overlays. left_on: the hypervisor, by its own name,
+    where a move of it that broke off may have left volumes.
     """
 
     arch: str | None
     domain_type: str | None
     machine_type: str | None
     images: tuple[tuple[str, str, int], ...] = ()
+    left_on: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ def need_of_record(
             domain_type=record.get("domain_type"),
             machine_type=record.get("machine_type"),
             images=images,
+            left_on=(record.get("moving") or {}).get("target"),
         ),
     )
 

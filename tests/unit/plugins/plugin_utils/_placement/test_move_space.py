@@ -103,3 +103,30 @@ def test_folders_of_one_export_are_of_one_file_system_though_they_are_two_storag
     ]
     db1 = machine(disk("vda", "one", 7), disk("vdb", "two", 7))
     assert "needs 14336 MiB in pool one and pool two" in refused(hypervisor(pools=exports), db1)
+
+
+# What a move that broke off has left on the target goes before the machine comes again
+
+BROKEN_OFF = {"source": "node1", "target": "node2"}
+
+
+def test_what_it_has_left_there_itself_does_not_keep_it_away() -> None:
+    web1 = machine(disk("vda", "default", 60), moving=BROKEN_OFF)
+    there = hypervisor(pools=[pool("default", 40 * GIB)])
+    assert refused(there, web1) == ""
+    assert refused(there, {**web1, "moving": None}).endswith("needs 61440 MiB in pool default, 40960 MiB are free")
+    # It has left nothing on any other, and no pool.
+    assert "needs 61440 MiB" in refused(there, {**web1, "moving": {**BROKEN_OFF, "target": "node3"}})
+    assert "has no pool default" in refused(hypervisor(pools=[pool("images")]), web1)
+
+
+def test_it_is_said_that_the_room_shows_later() -> None:
+    web1 = machine(disk("vda", "default", 60), moving=BROKEN_OFF)
+    hosts = {"hv1": hypervisor(web1, name="node1"), "hv2": hypervisor(pools=[pool("default", 40 * GIB)], name="node2")}
+    (move,) = plan_moves(read_fleet(hosts, None, PlacementOptions()), PlacementOptions(), names=["web1"])["moves"]
+    assert move["why"].endswith(
+        "; whether there is room in its pools shows when what a move that broke off has left there is removed"
+    )
+    hosts["hv2"] = hypervisor(pools=[pool("default", 61 * GIB)], name="node2")
+    (move,) = plan_moves(read_fleet(hosts, None, PlacementOptions()), PlacementOptions(), names=["web1"])["moves"]
+    assert "shows when" not in move["why"]
