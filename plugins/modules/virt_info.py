@@ -514,7 +514,7 @@ machines:
       type: int
       sample: 86400
     tied_by:
-      description: What ties it to its hypervisor, so that it cannot be moved to another one.
+      description: What ties it to its hypervisor, so that it cannot be moved to another one, or not while it is off.
       returned: with V(hardware) in O(gather_subset)
       type: list
       elements: str

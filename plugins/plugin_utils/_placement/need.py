@@ -174,6 +174,12 @@ def ties_of(record: Mapping[str, t.Any]) -> list[str]:
     reasons = [f"it has {words}" for words in record.get("tied_by") or []]
     if record.get("building"):
         reasons.append("it is being created, or that was interrupted")
+    if record.get("saved"):
+        reasons.append(
+            "its memory is saved to a file of its hypervisor, which libvirt cannot move with it: start it first"
+        )
+    if record.get("persistent") is False:
+        reasons.append("it is transient: libvirt forgets it when it stops, and moves only what is defined")
     disks = [disk for disk in record.get("disks") or [] if disk.get("source") and not disk.get("pool")]
     return reasons + [f"its disk {disk['target']} ({disk['source']}) is not in any storage pool" for disk in disks]
 

@@ -258,3 +258,11 @@ def test_a_machine_that_has_come_since_its_hypervisor_was_asked_is_counted() -> 
     result = balance({"hv1": late, "hv2": host()})
     assert moved(result) == [("a", "hv2")]
     assert result["loads"] == {"hv1": {"before": 60.0, "after": 30.0}, "hv2": {"before": 0.0, "after": 30.0}}
+
+
+def test_a_machine_that_is_off_and_would_leave_something_behind_is_not_chosen_before_one_that_can_go() -> None:
+    """Of equal machines, one that is off is the better choice."""
+    off = record("a", 300, state="shutoff", tied_by=["the state of its TPM in a file that moves only while it runs"])
+    for stuck in (off, record("a", 300, state="shutoff", saved=True), record("a", 300, persistent=False)):
+        result = balance({"hv1": host(stuck, record("b", 300)), "hv2": host()})
+        assert (moved(result), [item["name"] for item in result["stay"]]) == ([("b", "hv2")], ["a"])

@@ -175,6 +175,11 @@ def test_a_machine_is_not_sent_where_it_does_not_fit(
 TIES: list[tuple[dict[str, t.Any], str]] = [
     ({"tied_by": ["a folder of the hypervisor"]}, "it has a folder of the hypervisor"),
     ({"building": True}, "it is being created, or that was interrupted"),
+    (
+        {"state": "shutoff", "saved": True},
+        "its memory is saved to a file of its hypervisor, which libvirt cannot move with it: start it first",
+    ),
+    ({"persistent": False}, "it is transient: libvirt forgets it when it stops, and moves only what is defined"),
     ({"memory_max_mib": None, "errors": ["its XML is invalid"]}, "its XML is invalid"),
     (
         {"disks": [{"target": "vdb", "source": "/srv/a.raw", "pool": None}]},

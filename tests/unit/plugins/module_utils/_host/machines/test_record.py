@@ -78,6 +78,32 @@ def test_what_ties_a_machine_and_what_placement_keeps_to() -> None:
     assert (record["labels"], record["anti_affinity"]) == (["ssd"], ["web"])
 
 
+UEFI = "the variables of its UEFI in a file that moves only while it runs (start it first)"
+TPM = "the state of its TPM in a file that moves only while it runs (start it first)"
+
+
+@pytest.mark.parametrize(
+    ("xml", "ties"),
+    [
+        ("<os><loader type='pflash'>/fw.fd</loader></os>", [UEFI]),
+        ("<os firmware='efi'/>", [UEFI]),
+        ("<os><varstore path='/vars.json'/></os>", [UEFI]),
+        ("<devices><tpm><backend type='emulator'/></tpm></devices>", [TPM]),
+        (
+            "<os firmware='efi'/><devices><hostdev/><tpm><backend type='emulator'/></tpm></devices>",
+            ["a device of the hypervisor", UEFI, TPM],
+        ),
+        ("<os firmware='bios'/>", []),
+    ],
+)
+def test_what_only_a_running_machine_takes_along_ties_one_that_is_off(xml: str, ties: list[str]) -> None:
+    domain = etree.fromstring(f"<domain>{xml}</domain>")
+    for state in ("shutoff", "crashed"):
+        assert record_from_xml(domain, state)["tied_by"] == ties
+    for state in ("running", "paused", "pmsuspended"):
+        assert record_from_xml(domain, state)["tied_by"] == [words for words in ties if words not in (UEFI, TPM)]
+
+
 def test_most_machines_are_tied_by_nothing(web1: t.Any) -> None:
     assert record_from_xml(web1, "running", POOLS)["tied_by"] == []
 
