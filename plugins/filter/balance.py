@@ -42,6 +42,11 @@ options:
       require: it stays
       prefer: it is moved where no more of them are than on its own hypervisor
     default: require
+  refused:
+    description:
+      - Machines that are not to be moved, each with the reason, such as what M(brine.virt.virt_migrate) said of it in
+        check mode.
+    type: dict
   errors:
     description:
       - How mistakes in the input are reported.
@@ -117,6 +122,7 @@ _value:
 
 import typing as t
 
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import any_mapping
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.balance import plan_balance
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
@@ -129,12 +135,14 @@ def balance_filter(
     settings: t.Any = None,
     errors: str = "raise",
     anti_affinity: str = "require",
+    refused: t.Any = None,
 ) -> dict[str, t.Any]:
     """The moves; see RETURN."""
 
     def work() -> dict[str, t.Any]:
-        options = PlacementOptions(anti_affinity=anti_affinity)
-        return plan_balance(read_fleet(hosts, settings, options), read_number(float, limit, "limit"))
+        fleet = read_fleet(hosts, settings, PlacementOptions(anti_affinity=anti_affinity))
+        staying = any_mapping({} if refused is None else refused, "refused")
+        return plan_balance(fleet, read_number(float, limit, "limit"), refused=staying)
 
     return answer(work, errors, "brine.virt.balance: ")
 

@@ -199,6 +199,9 @@ host:
           V(rbd 192.0.2.1,192.0.2.2/vms) (the monitors, sorted, and the Ceph pool) or
           V(netfs nas.example.org:/srv/vms), also if the directory of a pool is mounted from there. Null for the
           hypervisor's own storage, and if it cannot be determined.
+        - C(file_system) is the device number of the file system that the directory of a pool is on, as C(findmnt -o
+          MAJ:MIN) shows it. Pools with the same one have the same free space. Null for other pools, while a pool is not
+          active, and if O(uri) leads to another host.
       returned: with V(pools) in O(gather_subset)
       type: list
       elements: dict
@@ -209,6 +212,7 @@ host:
           autostart: true
           path: /var/lib/libvirt/images
           shared_storage: null
+          file_system: "8:1"
           capacity_mib: 102400
           allocation_mib: 20480
           available_mib: 81920

@@ -282,6 +282,10 @@ class HostCapacity:
         doubts = [f"whether it has {', '.join(unknown)} cannot be determined"] if unknown else []
         pools = [name for name in self._disk_space(need) if self._pools[name].get("available_mib") is None]
         doubts += [f"how much free space pool {name} has cannot be determined" for name in pools]
+        if self._has_leftovers_of(need) and self._space_refusals(need):
+            doubts.append(
+                "whether there is room in its pools shows when what a move that broke off has left there is removed"
+            )
         return doubts
 
     def _origin_refusals(self, name: str, origin: Origin) -> list[str]:
@@ -322,28 +326,55 @@ class HostCapacity:
 
     def _pool_refusals(self, need: Need) -> list[str]:
         reasons = []
-        space = self._disk_space(need)
-        counted: set[str] = set()
-        for name in dict.fromkeys([*space, *need.pools]):
+        for name in dict.fromkeys([*self._disk_space(need), *need.pools]):
             pool = self._pools.get(name)
             if pool is None:
                 reasons.append(f"has no pool {name} ({_has(self._pools)})")
             elif not pool["active"]:
                 reasons.append(f"pool {name} is not active")
-            elif name in space and name not in counted and pool.get("available_mib") is not None:
-                together = self._of_one_storage(name, space)
-                counted.update(together)
-                needed_mib = sum(space[one] for one in together)
-                free_mib = pool["available_mib"] - self._taken_in(name)
-                if needed_mib > free_mib:
-                    names = " and pool ".join(together)
-                    reasons.append(f"needs {needed_mib} MiB in pool {names}, {max(0, free_mib)} MiB are free")
+        # What it has left here itself takes room, and goes before it comes.
+        return reasons if self._has_leftovers_of(need) else reasons + self._space_refusals(need)
+
+    def _has_leftovers_of(self, need: Need) -> bool:
+        return need.origin is not None and need.origin.left_on is not None and need.origin.left_on == self.own_name
+
+    def _space_refusals(self, need: Need) -> list[str]:
+        """The pools that have too little room, of those that are there and whose room is known."""
+        reasons = []
+        space = self._disk_space(need)
+        counted: set[str] = set()
+        for name in space:
+            pool = self._pools.get(name)
+            if pool is None or not pool["active"] or name in counted or pool.get("available_mib") is None:
+                continue
+            together = self._of_one_space(name, space)
+            counted.update(together)
+            needed_mib = sum(space[one] for one in together)
+            free_mib = pool["available_mib"] - self._taken_beside(name)
+            if needed_mib > free_mib:
+                names = " and pool ".join(together)
+                reasons.append(f"needs {needed_mib} MiB in pool {names}, {max(0, free_mib)} MiB are free")
         return reasons
 
-    def _of_one_storage(self, pool: str, others: t.Iterable[str]) -> list[str]:
-        """The pools among others, this one too, that have the same shared storage behind them."""
-        storage = self.storage_of(pool)
-        return [one for one in others if one == pool or (storage is not None and self.storage_of(one) == storage)]
+    def _taken_beside(self, pool: str) -> int:
+        """What this run takes of the space that a pool has together with others of this hypervisor."""
+        # Pools of one storage have the same count.
+        counts = {self.storage_of(one) or one: self._taken_in(one) for one in self._of_one_space(pool, self._pools)}
+        return sum(counts.values())
+
+    def _of_one_space(self, pool: str, others: t.Iterable[str]) -> list[str]:
+        """The pools among others, this one too, that are on the same file system or have the same shared storage."""
+        storage, system = self.storage_of(pool), self._file_system_of(pool)
+        return [
+            one
+            for one in others
+            if one == pool
+            or (storage is not None and self.storage_of(one) == storage)
+            or (system is not None and self._file_system_of(one) == system)
+        ]
+
+    def _file_system_of(self, pool: str) -> str | None:
+        return self._pools.get(pool, {}).get("file_system")
 
     def _nic_refusals(self, need: Need) -> list[str]:
         reasons = []

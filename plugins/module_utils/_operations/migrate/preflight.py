@@ -13,7 +13,7 @@ from ..._host.connection import libvirt, translate_errors
 from ..._host.facts.networks import check_same_network, read_network
 from ..._host.machines.domains import Domain, group_members
 from ..._host.storage.usage import why_kept
-from ..._model.attachments import start_files, ties_of_domain
+from ..._model.attachments import start_files, ties_of_domain, ties_while_off
 from ..._model.free_space import SpaceRequest, require_free_space
 from ..._model.metadata.machine import BUILDING
 from ..._model.metadata.snapshots import reverting_to
@@ -79,18 +79,12 @@ def check_finished(machine: SourceMachine, where: str) -> None:
 
 def _check_hidden_state(machine: SourceMachine, where: str) -> None:
     """What of a machine that is off lies in files that no pool has, and travels only while it runs."""
-    pflash = machine.defined_xml.find("os/loader[@type='pflash']") is not None
-    efi = any(machine.defined_xml.find(path) is not None for path in ("os[@firmware='efi']", "os/varstore"))
-    for has, words in (
-        (pflash or efi, "the variables of its UEFI"),
-        (machine.defined_xml.find("devices/tpm/backend[@type='emulator']") is not None, "the state of its TPM"),
-    ):
-        if has:
-            raise UnsupportedError(
-                f"{machine.name} is off, and {words} would stay behind",
-                where=where,
-                hint="Start it first, and move it running",
-            )
+    for words in ties_while_off(machine.defined_xml):
+        raise UnsupportedError(
+            f"{machine.name} is off, and {words} would stay behind",
+            where=where,
+            hint="Start it first, and move it running",
+        )
 
 
 def check_target(machine: SourceMachine, target: MigrationTarget, options: MigrationOptions, where: str) -> None:
