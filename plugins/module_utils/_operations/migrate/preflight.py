@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, VirtError, one_of_these
@@ -13,9 +14,12 @@ from ..._host.connection import libvirt, translate_errors
 from ..._host.facts.networks import check_same_network, read_network
 from ..._host.machines.domains import Domain
 from ..._host.storage.usage import why_kept
+from ..._host.storage.volume_facts import find_volume
 from ..._model.attachments import start_files, ties_of_domain
+from ..._model.disk_format import RAW
 from ..._model.free_space import SpaceRequest, require_free_space
 from ..._model.metadata.machine import BUILDING
+from ..._model.metadata.migration import MigrationNote
 from ..._model.metadata.snapshots import reverting_to
 from ..hypervisor_view import HypervisorView
 from .endpoints.options import MigrationOptions
@@ -23,6 +27,7 @@ from .endpoints.source_and_target import MigrationTarget, SourceMachine
 from .snapshots import check_snapshots
 from .storage.cleanup import is_left_over
 from .storage.disks import DiskMigration
+from .storage.volume_identity import is_the_one
 
 
 def check_source_machine(machine: SourceMachine, options: MigrationOptions, where: str) -> None:
@@ -119,7 +124,15 @@ def _check_nics(machine: SourceMachine, target: MigrationTarget, where: str) -> 
 
 def check_free_space_on_target(disks: Sequence[DiskMigration], target: MigrationTarget, where: str) -> None:
     """Raise ConflictError when the pools there have no space for the volumes that travel."""
-    require_free_space(space_requests(disks, target), where or None)
+    require_space_on(target, space_requests(disks, target), where)
+
+
+def require_space_on(target: MigrationTarget, requests: Sequence[SpaceRequest], where: str) -> None:
+    """Raise ConflictError when the target's pools have less space than is asked for."""
+    try:
+        require_free_space(requests, where or None)
+    except ConflictError as exc:
+        raise ConflictError(f"on {target.name}, {exc.what}", where=exc.where, hint=exc.hint) from exc
 
 
 def _check_maintenance(target: MigrationTarget, where: str) -> None:
@@ -272,6 +285,25 @@ def _check_memory(machine: SourceMachine, target: MigrationTarget, options: Migr
             hint=f"Of {total_mib} MiB there, machines have {taken_mib} MiB, "
             f"{options.memory_reserve_mib} MiB are reserved (memory_reserve_mib, memory_ratio)",
         )
+
+
+def left_over_space(note: MigrationNote | None, target: MigrationTarget) -> list[SpaceRequest]:
+    """What is free there once the volumes that an interrupted move has left are gone: requests for less than nothing.
+
+    note: that of the machine whose next move removes them first.
+    """
+    if note is None or not target.is_of(note):
+        return []
+    requests = []
+    for ref in note.made:
+        # Without its pool, removing it is what fails, and says so.
+        with contextlib.suppress(NotFoundError):
+            pool = target.hypervisor.pools.get(ref.pool)
+            volume = find_volume(pool, ref.name, image_format=RAW)
+            if volume is not None and is_the_one(pool, ref, target.hypervisor.conn):
+                gone = -volume.allocation_bytes
+                requests.append(SpaceRequest(pool.name, pool.space_source, pool.available_bytes, gone))
+    return requests
 
 
 def space_requests(disks: Sequence[DiskMigration], target: MigrationTarget) -> list[SpaceRequest]:

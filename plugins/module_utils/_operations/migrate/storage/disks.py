@@ -358,7 +358,7 @@ class DiskPlanner:
     def noted(self, there: Pool, name: str) -> VolumeRef | None:
         """The volume of this name that an earlier move of this machine has made on the target, by that move's note."""
         stale = self.machine.moving
-        if stale is None or (stale.uri != self.target.uri and stale.target != self.target.name):
+        if stale is None or not self.target.is_of(stale):
             return None
         return next((ref for ref in stale.made if ref == VolumeRef(there.name, name)), None)
 

@@ -459,6 +459,56 @@ def test_what_a_run_that_was_cut_off_has_left_there_is_removed_first(world: Worl
     assert migration.actions[0] == "remove what an interrupted run left on hv3"
 
 
+# libvirt's test driver has pools of 100 GiB.
+BIG_GIB = 60
+
+
+def big_volume(name: str) -> str:
+    text = volume(name, "qcow2")
+    return text.replace("unit='MiB'>64<", f"unit='GiB'>{BIG_GIB}<").replace("unit='MiB'>4<", f"unit='GiB'>{BIG_GIB}<")
+
+
+def _broken_off(world: World_, monkeypatch: pytest.MonkeyPatch, disk_of_web2: str) -> t.Any:
+    """A machine whose move broke off when all of its large disk was there, and another one, web2."""
+    monkeypatch.setattr(identity, "_written", lambda _volume: "at noon")
+    note = _note("hv1", "hv2").replace("qemu+tls://hv2/system", "test:///pools/target.xml")
+    plan: t.Any = world(
+        disks=disk("vda", "/pools/default/web1-big.qcow2"),
+        source_volumes=big_volume("web1-big.qcow2") + big_volume("web2-big.qcow2"),
+        note=note.replace("web1-system.qcow2'", "web1-big.qcow2' written='at noon'"),
+        target_volumes=big_volume("web1-big.qcow2"),
+    )
+    image_format = "raw" if disk_of_web2.endswith(".raw") else "qcow2"
+    device = disk("vda", plan.source.pools.get("default").volume_path(disk_of_web2), image_format)
+    plan.source.conn.defineXML(OTHER.format(name="web2", uuid=THREE, memory=MEMORY_KIB, devices=device))
+    return plan
+
+
+NO_ROOM = r"on hv2, pool 'default' has 40\.0G free, the new volumes need 60\.0G at once"
+
+
+def test_what_a_run_that_was_cut_off_has_left_there_takes_no_room_from_the_next_one(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is removed before anything is created, so it counts neither against this machine nor against the next."""
+    plan = _broken_off(world, monkeypatch, "data.raw")
+    migration = plan()
+    assert migration.actions[:2] == ["remove what an interrupted run left on hv2", "create web1-big.qcow2 on hv2"]
+    assert "create data.raw on hv2" in plan("web2").actions
+    # As long as it is there, nothing is created.
+    with pytest.raises(ConflictError, match=NO_ROOM):
+        migration.before[1].apply()
+
+
+def test_no_more_than_what_was_left_there_is_expected_to_be_free(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = _broken_off(world, monkeypatch, "web2-big.qcow2")
+    plan()
+    with pytest.raises(ConflictError, match=NO_ROOM):
+        plan("web2")
+
+
 @pytest.mark.parametrize("active", [True, False])
 @pytest.mark.parametrize("source", ["hv0", "hv2"])
 def test_the_volumes_of_a_machine_that_has_arrived_are_no_left_overs(world: World_, source: str, active: bool) -> None:
