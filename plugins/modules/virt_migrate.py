@@ -149,7 +149,8 @@ options:
   timeout:
     description:
       - Seconds after which the migration of a machine is cancelled. The machine then keeps running at the source.
-      - With O(postcopy=true) it is switched to the target instead, once its disks are there.
+      - With O(postcopy=true) a running machine is switched to the target instead, or, while its disks are being copied,
+        as soon as they are there.
       - The default is no limit.
     type: float
   bandwidth:

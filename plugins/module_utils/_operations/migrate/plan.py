@@ -85,6 +85,9 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
     )
     writer, guard = NoteWriter(note), WriteGuard(machine, context.source.conn)
     migration = MigrationPlan(name, disks=disks, timeout_seconds=context.options.timeout_seconds)
+    if context.options.postcopy or not machine.active:
+        # What takes too long then is a copy of ours, which post-copy does not shorten.
+        migration.timeout_hint = "Raise timeout"
     target_recheck = TargetRecheck(context, where)
     # Once the first step is done, nothing there is taken for a left-over any more.
     moving = dataclasses.replace(machine, moving=None)

@@ -837,6 +837,18 @@ def test_two_machines_do_not_get_the_same_memory(world: World_) -> None:
         plan("web2", memory_reserve_mib=1500)
 
 
+@pytest.mark.parametrize(
+    ("active", "postcopy", "hint"),
+    [(True, False, "Raise timeout, or allow postcopy"), (True, True, "Raise timeout"), (False, False, "Raise timeout")],
+)
+def test_what_helps_against_the_time_limit(world: World_, active: bool, postcopy: bool, hint: str) -> None:
+    plan = world()
+    if not active:
+        plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
+    migration = plan(timeout_seconds=5, postcopy=postcopy)
+    assert str(migration.timed_out()) == f"it did not finish within 5 s. {hint}"
+
+
 def test_a_machine_that_is_nowhere_is_said(world: World_) -> None:
     with pytest.raises(VirtError, match="there is no machine nobody here or on hv2"):
         world()("nobody")
