@@ -265,8 +265,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - All checks are made, except that it is not tested whether two directories are the same shared storage; they
-        count as different.
+      - All checks are made, except that it is not tried out whether two directories are the same shared storage. They
+        count as the same if the volume of the disk has the same size and the same time of its last change in both.
   diff_mode:
     support: full
     details:

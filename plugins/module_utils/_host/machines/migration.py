@@ -33,7 +33,8 @@ class MigrationControls:
 
     on_progress: takes a phase, the bytes done and all bytes. timed_out: the error when timeout_seconds (None: no limit)
     are up. downtime_ms: how long the machine may stand still at the switch. postcopy: switch to the target after one
-    pass over memory, and at the limit, or when the disks are there if that is later. reached: whether the target still answers, asked of a connection that notices.
+    pass over memory, and at the limit, or when the disks are there if that is later. reached: whether the target still
+    answers, asked of a connection that notices.
     """
 
     on_progress: t.Callable[[str, int, int], t.Any]

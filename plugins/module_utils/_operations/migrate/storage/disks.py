@@ -191,7 +191,7 @@ class DiskPlanner:
             )
 
         known = self.target.hypervisor.volumes(there_pool)
-        if is_shared(pool, there_pool, seen=volume.name in known, probe=probe):
+        if is_shared(pool, there_pool, volume.name, seen=volume.name in known, probe=probe):
             return move(SHARED)
         if disk.find("shareable") is not None:
             raise ConflictError("it is shared with other machines, and the target does not see it", where=self.place)
@@ -345,7 +345,12 @@ class DiskPlanner:
         words = f"pool {there.name} of {self.target.name} has a volume {name} already"
         ref = self.noted(there, name)
         if ref is None:
-            hint = "Nothing is ever overwritten: check what it is, and remove or rename it"
+            # Not every two folders that are one can be recognised: where root may not write to them, for one.
+            same = "" if self.target.hypervisor is self.source else ", in storage that both hypervisors see"
+            hint = (
+                f"It may be this very disk{same}: find that out first. Nothing is ever overwritten; if it is another "
+                "volume, remove or rename it"
+            )
             return ConflictError(words, where=self.place, hint=hint)
         why = ", as a raw volume has no place for a mark" if ref.identity == VolumeIdentity() else ""
         return ConflictError(

@@ -410,6 +410,17 @@ def starts_with_its_host(plan: t.Any, shared: bool, monkeypatch: pytest.MonkeyPa
     return domain
 
 
+def test_what_is_in_the_way_may_be_the_disk_itself(world: World_) -> None:
+    """Two folders can be one without anybody being able to tell: nobody is told to remove what may be the only disk."""
+    with pytest.raises(ConflictError) as caught:
+        world(target_volumes=BOTH)()
+    assert str(caught.value) == (
+        "disk vda: pool default of hv2 has a volume web1-system.qcow2 already. It may be this very disk, in storage "
+        "that both hypervisors see: find that out first. Nothing is ever overwritten; if it is another volume, remove "
+        "or rename it"
+    )
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_on_disks_that_both_have_it_does_not_start_with_its_host_while_it_moves(
     world: World_, monkeypatch: pytest.MonkeyPatch, shared: bool
