@@ -99,14 +99,15 @@ options:
     description:
       - The storage pool that the disks go to, whatever pools they are in now. Without this option, a disk goes to the
         pool of the same name on the target.
-      - On the same hypervisor, what a machine only reads and does not own stays where it is, such as the CD in a drive.
-        Its seed is moved too.
+      - What a machine only reads and does not own, such as the CD in a drive, stays where it is, and on another
+        hypervisor is expected in the pool of the same name. Its seed is moved too.
       - A disk keeps its format and its size. An overlay stays one, on the same image; see O(copy_storage).
     type: str
   disks:
     description:
       - "The pools of single disks, by the disk's name or its device in the guest, as in C({data: {pool: fast}}). A disk
-        that is not named goes to O(pool); without that, on the same hypervisor, it stays."
+        that is not named goes to O(pool); without that, on the same hypervisor, it stays. Naming an empty drive, or
+        another pool for what the machine only reads and does not own, is an error."
     type: dict
   concurrency:
     description: How many machines are moved at the same time.

@@ -99,10 +99,11 @@ def plan_disks(
     check_disk_names(machine, options, where)
     moves: list[DiskMigration] = []
     for disk, in_use in machine.disks():
-        if disk.find("source") is None:
-            continue
         device = device_of(disk)
         planner = DiskPlanner(machine, source, target, options, disk_place(where, device))
+        if disk.find("source") is None:
+            planner.check_drive_is_not_named(device)
+            continue
         move = planner.plan(disk, device, in_use, probe)
         planner.check_names_differ(move, moves)
         moves.append(move)
@@ -178,6 +179,8 @@ class DiskPlanner:
         own, readonly = self.is_own(volume), disk.find("readonly") is not None
         named = named_pool(self.machine, self.options, device)
         # What many machines read is where it is on every hypervisor.
+        if readonly and not own and named != pool.name:
+            self.check_medium_is_not_named(device)
         there_pool = self.pool_there(pool.name if named is None or (readonly and not own) else named)
         if there_pool.name != pool.name:
             self.check_named_by_place(disk)
@@ -211,6 +214,20 @@ class DiskPlanner:
         method = MIRROR if in_use and not readonly else CONTENT
         self.check_method(method, pool, there_pool, backing_path, base)
         return move(method, own=self.goes(own), base=base, flattened=flattened)
+
+    def check_drive_is_not_named(self, device: str) -> None:
+        """Raise ConflictError for an empty drive that the task names."""
+        if is_named(self.machine, self.options, device):
+            raise ConflictError("the drive is empty, so there is nothing to move", where=self.place)
+
+    def check_medium_is_not_named(self, device: str) -> None:
+        """Raise UnsupportedError for what the machine only reads, and does not own, if the task names it."""
+        if is_named(self.machine, self.options, device):
+            raise UnsupportedError(
+                "it is read-only and not the machine's own: others may read it, so it stays where it is",
+                where=self.place,
+                hint="Leave it out",
+            )
 
     def check_names_differ(self, move: DiskMigration, others: t.Iterable[DiskMigration]) -> None:
         """Raise ConflictError for a second volume of one name on its way to one pool."""

@@ -277,6 +277,18 @@ def test_what_many_machines_read_is_not_sent_to_another_pool(world: World_) -> N
     assert ways(world(disks=cd, **there)(pool="fast")) == {"sda": "there"}
 
 
+@pytest.mark.parametrize("pool", ["fast", "nosuchpool"])
+def test_a_pool_that_is_named_for_what_does_not_go_there_is_an_error(world: World_, pool: str) -> None:
+    """As between the pools of one hypervisor."""
+    drives = disk("sda", "/pools/default/data.raw", "raw", "<readonly/>", "cdrom") + disk("sdb", "", kind="cdrom")
+    plan = world(disks=drives, target_pools=FAST_POOLS, target_volumes=volume("data.raw", "raw"))
+    with pytest.raises(VirtError, match="disk sda: it is read-only and not the machine's own"):
+        plan(disks={"sda": pool})
+    with pytest.raises(VirtError, match="disk sdb: the drive is empty"):
+        plan(disks={"sdb": pool})
+    assert ways(plan(disks={"sda": "default"})) == {"sda": "there"}
+
+
 def test_the_note_and_the_record_name_the_pools_of_each_side(world: World_) -> None:
     plan = world(target_pools=FAST_POOLS)
     migration = plan(disks={"vda": "fast"})
