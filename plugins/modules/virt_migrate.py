@@ -172,6 +172,7 @@ options:
       - Whether to switch a machine to the target after one pass over its memory, and to fetch the rest of its memory
         afterwards.
       - With it, every migration completes eventually. But if the network fails in that phase, the machine is lost.
+      - Not together with O(live=false).
       - The kernel of the target must allow QEMU to do this, on many systems with C(vm.unprivileged_userfaultfd=1).
     type: bool
     default: false
@@ -190,7 +191,8 @@ options:
     suboptions:
       methods:
         description:
-          - The methods. V(zlib) and V(zstd) need O(parallel_connections).
+          - The methods. V(zlib) and V(zstd) need O(parallel_connections), one of them at a time; the others do not work
+            with it.
         type: list
         elements: str
         choices: [mt, xbzrle, zlib, zstd]

@@ -931,10 +931,12 @@ def test_flags() -> None:
     assert not {"NON_SHARED_DISK", "OFFLINE", "POSTCOPY", "UNSAFE", "TUNNELLED"} & _names(usual)
     off = migration_options.flags(MigrationOptions(), active=False, copied=False, whole=False)
     assert _names(off) == {"PEER2PEER", "OFFLINE", "PERSIST_DEST", "UNDEFINE_SOURCE"}
-    special = MigrationOptions(live=False, tls=False, postcopy=True, compressed=True, undefine_source=False)
+    special = MigrationOptions(auto_converge=False, tls=False, postcopy=True, compressed=True, undefine_source=False)
     flags = migration_options.flags(special, active=True, copied=True, whole=True)
     assert {"POSTCOPY", "COMPRESSED", "NON_SHARED_DISK"} <= _names(flags)
-    assert not {"LIVE", "TLS", "UNDEFINE_SOURCE", "NON_SHARED_INC"} & _names(flags)
+    assert not {"AUTO_CONVERGE", "TLS", "UNDEFINE_SOURCE", "NON_SHARED_INC"} & _names(flags)
+    paused = migration_options.flags(MigrationOptions(live=False), active=True, copied=True, whole=False)
+    assert not {"LIVE", "AUTO_CONVERGE"} & _names(paused)
 
 
 def test_parameters() -> None:
