@@ -295,9 +295,10 @@ notes:
     with others is not moved while it runs, and one with external snapshots is not moved at all.
   - Machines with devices or directories of the hypervisor, with persistent memory in a file, and
     machines that are off but have UEFI variables or a TPM, are not moved. The kernel of one that is off, and other
-    files that its start reads, have to be in a storage pool of the target. Machines that a run is still
-    creating or adding a disk to, or was interrupted while doing so, are not moved either. The error says how to
-    proceed.
+    files that its start reads, have to be in a storage pool of the target. libvirt there has to have the network
+    filters of its nics, and the secrets of its encrypted disks, which are not copied while the machine runs. Machines
+    that a run is still creating or adding a disk to, or was interrupted while doing so, are not moved either. The error
+    says how to proceed.
   - The disks of a machine with snapshots, or with a saved state, cannot go to other pools, as both name the volumes.
     The next backup of a disk that has moved is a full one (M(brine.virt.virt_backup)).
   - When the disks of a machine go to other pools, its entry in the list of machines has to name these pools as well, or

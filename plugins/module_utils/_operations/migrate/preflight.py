@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, VirtError, one_of_these
 from ..._base.xml import attribute, etree, read_description
-from ..._host.connection import libvirt, translate_errors
+from ..._host.connection import libvirt, suppress_codes, translate_errors
 from ..._host.facts.networks import check_same_network, read_network
 from ..._host.machines.domains import Domain
 from ..._host.storage.usage import why_kept
 from ..._host.storage.volume_facts import find_volume
-from ..._model.attachments import start_files, ties_of_domain
+from ..._model.attachments import encryption_secrets, network_filters, start_files, ties_of_domain
 from ..._model.disk_format import RAW
 from ..._model.free_space import SpaceRequest, require_free_space
 from ..._model.metadata.machine import BUILDING
@@ -107,6 +107,7 @@ def check_target(machine: SourceMachine, target: MigrationTarget, options: Migra
             _check_anti_affinity(machine, target, where)
         _check_machine(machine, target, where)
         _check_start_files(machine, target, where)
+        _check_secrets_and_filters(machine, target, where)
         _check_nics(machine, target, where)
         _check_memory(machine, target, options, where)
     except VirtError as exc:
@@ -285,6 +286,29 @@ def _check_start_files(machine: SourceMachine, target: MigrationTarget, where: s
                 hint="Copy it into a pool that has this folder on both, and virsh pool-refresh it; or start the "
                 "machine first, and move it running",
             ) from exc
+
+
+def _check_secrets_and_filters(machine: SourceMachine, target: MigrationTarget, where: str) -> None:
+    """What its next start, or its arrival, needs of libvirt there. Nothing is asked for a machine that names none."""
+    conn, both = target.hypervisor.conn, (machine.running_xml, machine.defined_xml)
+    lookups = {
+        "uuid": lambda name: conn.secretLookupByUUIDString(name),
+        "usage": lambda name: conn.secretLookupByUsage(libvirt.VIR_SECRET_USAGE_TYPE_VOLUME, name),
+        "filter": lambda name: conn.nwfilterLookupByName(name),
+    }
+    needed = [secret for xml in both for secret in encryption_secrets(xml)]
+    needed += [("filter", name) for xml in both for name in network_filters(xml)]
+    for kind, name in dict.fromkeys(needed):
+        what = f"the network filter {name}" if kind == "filter" else f"the secret {name}"
+        try:
+            # A libvirt that knows none at all says so itself.
+            with translate_errors(f"{what} cannot be looked up", where), suppress_codes(libvirt.VIR_ERR_NO_SUPPORT):
+                lookups[kind](name)
+        except NotFoundError as exc:
+            hint = f"Define it there as it is here: virsh nwfilter-dumpxml {name}"
+            if kind != "filter":
+                hint = "Create it there with the same UUID, name and value, as with virt_secret"
+            raise NotFoundError(f"it needs {what}, which libvirt there does not have", where=where, hint=hint) from exc
 
 
 def _check_memory(machine: SourceMachine, target: MigrationTarget, options: MigrationOptions, where: str) -> None:

@@ -152,12 +152,8 @@ class _Planner(DiskPlanner):
             )
         if disk.find("transient") is not None:
             raise UnsupportedError("what is written to it is dropped when the machine stops", where=self.place)
-        if in_use and disk.find(".//encryption") is not None:
-            raise UnsupportedError(
-                "it is encrypted, and not copied while the machine runs",
-                where=self.place,
-                hint="Shut the machine down first",
-            )
+        if in_use:
+            self.check_not_encrypted(disk)
 
 
 def _is_there(here: Pool, there: Pool, volume: Volume) -> bool:

@@ -212,8 +212,22 @@ class DiskPlanner:
         base = None if self.options.copy_storage == ALL else self.base(backing_path, there_pool)
         flattened = backing_path is not None and base is None
         method = MIRROR if in_use and not readonly else CONTENT
+        if method == MIRROR:
+            self.check_not_encrypted(disk)
         self.check_method(method, pool, there_pool, backing_path, base)
         return move(method, own=self.goes(own), base=base, flattened=flattened)
+
+    def check_not_encrypted(self, disk: etree._Element) -> None:
+        """Raise UnsupportedError for an encrypted disk of a running machine.
+
+        QEMU sends what is in it, and finds no encrypted volume to write that into. A copy of the file itself is one.
+        """
+        if disk.find(".//encryption") is not None:
+            raise UnsupportedError(
+                "it is encrypted, and not copied while the machine runs",
+                where=self.place,
+                hint="Shut the machine down first",
+            )
 
     def check_drive_is_not_named(self, device: str) -> None:
         """Raise ConflictError for an empty drive that the task names."""

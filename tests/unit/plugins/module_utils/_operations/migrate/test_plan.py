@@ -290,6 +290,24 @@ def test_a_pool_that_is_named_for_what_does_not_go_there_is_an_error(world: Worl
     assert ways(plan(disks={"sda": "default"})) == {"sda": "there"}
 
 
+ENCRYPTION = (
+    "<encryption format='luks'><secret type='passphrase' uuid='66666666-6666-4666-8666-666666666666'/></encryption>"
+)
+
+
+def test_an_encrypted_disk_is_not_mirrored(world: World_, monkeypatch: pytest.MonkeyPatch) -> None:
+    """QEMU would find an empty volume on the target, where it looks for what an encrypted one begins with."""
+    encrypted = disk("vda", "/pools/default/data.raw", "raw", ENCRYPTION)
+    plan = world(disks=encrypted)
+    with pytest.raises(VirtError, match="disk vda: it is encrypted, and not copied while the machine runs. Shut the"):
+        plan()
+    plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
+    del plan.source.domains  # type: ignore[attr-defined]
+    assert ways(plan()) == {"vda": "content"}
+    monkeypatch.setattr(disks_module, "is_shared", lambda *_pools, **_seen: True)
+    assert ways(world(disks=encrypted)()) == {"vda": "shared"}
+
+
 def test_the_note_and_the_record_name_the_pools_of_each_side(world: World_) -> None:
     plan = world(target_pools=FAST_POOLS)
     migration = plan(disks={"vda": "fast"})
