@@ -259,15 +259,6 @@ options:
     description: MiB of memory to keep free on the target for itself.
     type: int
     default: 256
-  anti_affinity:
-    description:
-      - What to do with a machine that would come to another one of its anti-affinity groups, by what is stored with the
-        machines on the target, and with those that this task moves there. This is checked again before the switch.
-    type: str
-    choices:
-      require: it is not moved
-      prefer: it is moved all the same. For targets that P(brine.virt.moves#filter) has chosen with this word.
-    default: require
 extends_documentation_fragment:
   - brine.virt._root
   - brine.virt._root.own_host
@@ -508,7 +499,6 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "migration_address": {"type": "str"},
     "memory_ratio": {"type": "float", "default": 1.0},
     "memory_reserve_mib": {"type": "int", "default": 256},
-    "anti_affinity": {"type": "str", "choices": ["require", "prefer"], "default": "require"},
 }
 
 

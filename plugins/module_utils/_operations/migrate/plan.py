@@ -21,7 +21,7 @@ from ..._model.metadata.snapshots import read_set_aside
 from ..plan import Step
 from .broken_off import end_at_source, is_taken_over
 from .context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
-from .endpoints.source_and_target import Allocation, MigrationTarget, SourceMachine, groups_of, read_source_machine
+from .endpoints.source_and_target import MigrationTarget, SourceMachine, read_source_machine
 from .preflight import (
     check_source_machine,
     check_source_volumes,
@@ -194,7 +194,7 @@ def _allocate(
 ) -> None:
     """Count it in for the machines that are planned after it. space: all that the plans so far take of the storage."""
     target.hypervisor.space_requests = space
-    target.allocations[machine.name] = Allocation(machine.memory_mib, groups_of(machine.notes))
+    target.allocations[machine.name] = machine.memory_mib
     target.volumes.update((disk.target_pool.name, disk.ref.name) for disk in disks if disk.travels)
     target.images.update(disk.base.volume for disk in disks if disk.base is not None)
 

@@ -22,7 +22,7 @@ from ..._model.metadata.machine import BUILDING
 from ..._model.metadata.migration import MigrationNote
 from ..._model.metadata.snapshots import reverting_to
 from ..hypervisor_view import HypervisorView
-from .endpoints.options import REQUIRE, MigrationOptions
+from .endpoints.options import MigrationOptions
 from .endpoints.source_and_target import MigrationTarget, SourceMachine
 from .snapshots import check_snapshots
 from .storage.cleanup import is_left_over
@@ -103,8 +103,6 @@ def check_target(machine: SourceMachine, target: MigrationTarget, options: Migra
     try:
         _check_maintenance(target, where)
         _check_name_is_free(machine, target, where)
-        if options.anti_affinity == REQUIRE:
-            _check_anti_affinity(machine, target, where)
         _check_machine(machine, target, where)
         _check_start_files(machine, target, where)
         _check_secrets_and_filters(machine, target, where)
@@ -184,18 +182,6 @@ def _check_name_is_free(machine: SourceMachine, target: MigrationTarget, where: 
     for mac in machine.macs:
         if mac in owners:
             raise ConflictError(f"machine {owners[mac]} there has its MAC address {mac}", where=where)
-
-
-def _check_anti_affinity(machine: SourceMachine, target: MigrationTarget, where: str) -> None:
-    """Who chose the target may have looked hours ago, and other runs make machines meanwhile."""
-    shared = target.shares_with(machine)
-    if shared is not None:
-        raise ConflictError(
-            f"{shared[0]} is of the same anti-affinity group {shared[1]}",
-            where=where,
-            hint="Choose another target, or let machines of one group share one, with anti_affinity: prefer "
-            "(virt_anti_affinity of the playbooks)",
-        )
 
 
 def _what_to_do_with_two(machine: SourceMachine, there: Domain, target: str) -> str:

@@ -97,7 +97,7 @@ class TargetRecheck:
             there = now.hypervisor.domains
             # Machines of this task that are still on their way count, those that have arrived are counted there.
             now.allocations = {
-                name: known for name, known in target.allocations.items() if name != planned.name and name not in there
+                name: mib for name, mib in target.allocations.items() if name != planned.name and name not in there
             }
             check_target(planned, now, self._context.options, self._where)
             self._seen = now

@@ -13,8 +13,6 @@ from ...._base.errors import InputError
 from ...._host.connection import libvirt
 
 AUTO, ALL, NONE = "auto", "all", "none"
-# Whether a machine may come to others of its anti-affinity groups.
-REQUIRE, PREFER = "require", "prefer"
 
 # Our options that libvirt has a parameter for, with the end of its constant's name.
 # https://libvirt.org/html/libvirt-libvirt-domain.html#VIR_MIGRATE_PARAM_BANDWIDTH
@@ -60,7 +58,6 @@ class MigrationOptions:
     migration_address: str | None = None
     memory_ratio: float = 1.0
     memory_reserve_mib: int = 256
-    anti_affinity: str = REQUIRE
     pool: str | None = None
     disks: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, t.Any] = field(default_factory=dict)

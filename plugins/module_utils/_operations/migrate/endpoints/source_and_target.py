@@ -25,18 +25,6 @@ from ...hypervisor_view import HypervisorView
 from .presence import has_job
 
 
-class Allocation(t.NamedTuple):
-    """What a machine will have of a target: the most memory, and its anti-affinity groups."""
-
-    memory_mib: int
-    groups: tuple[str, ...] = ()
-
-
-def groups_of(notes: MachineNotes | None) -> tuple[str, ...]:
-    """The anti-affinity groups of a machine."""
-    return notes.anti_affinity if notes is not None else ()
-
-
 class MigrationTarget:
     """A hypervisor that machines are moved to: what it has, and what this run has allocated of it already.
 
@@ -48,8 +36,8 @@ class MigrationTarget:
         self.hypervisor = hypervisor or HypervisorView(conn)
         with translate_errors(f"cannot ask {uri} for its name"):
             self.name: str = conn.getHostname()
-        # By machine, what is known of those that are planned and not there yet.
-        self.allocations: dict[str, Allocation] = {}
+        # By machine, what those have that are planned and not there yet.
+        self.allocations: dict[str, int] = {}
         self.images: set[str] = set()
         self.volumes: set[tuple[str, str]] = set()
 
@@ -78,19 +66,7 @@ class MigrationTarget:
         besides: the name of a machine that is not counted where it is defined.
         """
         defined = [domain.xml for domain in self.hypervisor.domains.values() if domain.name != besides]
-        return sum(map(_memory_mib, defined)) + sum(known.memory_mib for known in self.allocations.values())
-
-    def shares_with(self, machine: SourceMachine) -> tuple[str, str] | None:
-        """A machine there, or on its way there, that is of one anti-affinity group with this one, and the group."""
-        groups = {name: known.groups for name, known in self.allocations.items()}
-        groups.update({domain.name: groups_of(domain.notes) for domain in self.hypervisor.domains.values()})
-        found = (
-            (name, group)
-            for name, own in sorted(groups.items())
-            for group in groups_of(machine.notes)
-            if name != machine.name and group in own
-        )
-        return next(found, None)
+        return sum(map(_memory_mib, defined)) + sum(self.allocations.values())
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,6 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.end
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
-    Allocation,
     MigrationTarget,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.plan import (
@@ -856,40 +855,12 @@ def test_an_image_that_has_gone_from_the_target_meanwhile(world: World_, active:
     )
 
 
-def in_group(group: str) -> str:
-    """The metadata of a machine of an anti-affinity group."""
-    return f"<metadata>{notes_to_xml(MachineNotes(anti_affinity=(group,)))}</metadata><os>"
-
-
-def test_machines_of_one_anti_affinity_group_do_not_come_together(world: World_) -> None:
-    """Nor with one that was made there since this move was chosen, nor two of them in one task."""
-    there = OTHER.format(name="db9", uuid=TWO, memory=1024, devices="").replace("<os>", in_group("db"))
-    plan: t.Any = world(target=there)
-    for machine, notes in (("web1", NOTES), ("web2", MachineNotes())):
-        write_notes(plan.source.conn.lookupByName(machine), dataclasses.replace(notes, anti_affinity=("web", "all")))
-    migration = plan()
-    with pytest.raises(ConflictError) as caught:
-        plan("web2")
-    assert str(caught.value) == (
-        "web2 cannot go to hv2: web1 is of the same anti-affinity group web. Choose another target, or let machines of "
-        "one group share one, with anti_affinity: prefer (virt_anti_affinity of the playbooks)"
-    )
-    # What is preferred is for who chooses the target.
-    assert plan("web2", anti_affinity="prefer").actions
-    del plan.target.allocations["web2"]
-    migration.recheck()
-    conn = plan.target.hypervisor.conn
-    conn.defineXML(OTHER.format(name="web9", uuid=THREE, memory=1024, devices="").replace("<os>", in_group("all")))
-    with pytest.raises(ConflictError, match="web1 cannot go to hv2: web9 is of the same anti-affinity group all"):
-        migration.recheck()
-
-
 def test_memory_of_machines_that_are_still_on_their_way_counts_when_looked_again(world: World_) -> None:
     plan = world()
     first, second = plan(), plan("web2")
     first.recheck()
     second.recheck()
-    plan.target.allocations["web1"] = Allocation(3_000_000)  # type: ignore[attr-defined]
+    plan.target.allocations["web1"] = 3_000_000  # type: ignore[attr-defined]
     first.recheck()
     with pytest.raises(VirtError, match="MiB of memory, 0 MiB are free"):
         second.recheck()
