@@ -104,14 +104,15 @@ options:
     description:
       - The storage pool that the disks go to, whatever pools they are in now. Without this option, a disk goes to the
         pool of the same name on the target.
-      - On the same hypervisor, what a machine only reads and does not own stays where it is, such as the CD in a drive.
-        Its seed is moved too.
+      - What a machine only reads and does not own, such as the CD in a drive, stays where it is, and on another
+        hypervisor is expected in the pool of the same name. Its seed is moved too.
       - A disk keeps its format and its size. An overlay stays one, on the same image; see O(copy_storage).
     type: str
   disks:
     description:
       - "The pools of single disks, by the disk's name or its device in the guest, as in C({data: {pool: fast}}). A disk
-        that is not named goes to O(pool); without that, on the same hypervisor, it stays."
+        that is not named goes to O(pool); without that, on the same hypervisor, it stays. Naming an empty drive, or
+        another pool for what the machine only reads and does not own, is an error."
     type: dict
   concurrency:
     description: How many machines are moved at the same time.
@@ -154,7 +155,8 @@ options:
   timeout:
     description:
       - Seconds after which the migration of a machine is cancelled. The machine then keeps running at the source.
-      - With O(postcopy=true) it is switched to the target instead, once its disks are there.
+      - With O(postcopy=true) a running machine is switched to the target instead, or, while its disks are being copied,
+        as soon as they are there.
       - The default is no limit.
     type: float
   bandwidth:
@@ -175,6 +177,7 @@ options:
       - Whether to switch a machine to the target after one pass over its memory, and to fetch the rest of its memory
         afterwards.
       - With it, every migration completes eventually. But if the network fails in that phase, the machine is lost.
+      - Not together with O(live=false).
       - The kernel of the target must allow QEMU to do this, on many systems with C(vm.unprivileged_userfaultfd=1).
     type: bool
     default: false
@@ -193,7 +196,8 @@ options:
     suboptions:
       methods:
         description:
-          - The methods. V(zlib) and V(zstd) need O(parallel_connections).
+          - The methods. V(zlib) and V(zstd) need O(parallel_connections), one of them at a time; the others do not work
+            with it.
         type: list
         elements: str
         choices: [mt, xbzrle, zlib, zstd]
@@ -278,8 +282,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - All checks are made, except that it is not tested whether two directories are the same shared storage; they
-        count as different.
+      - All checks are made, except that it is not tried out whether two directories are the same shared storage. They
+        count as the same if the volume of the disk has the same size and the same time of its last change in both.
   diff_mode:
     support: full
     details:
@@ -296,9 +300,10 @@ notes:
     with others is not moved while it runs, and one with external snapshots is not moved at all.
   - Machines with devices or directories of the hypervisor, with persistent memory in a file, and
     machines that are off but have UEFI variables or a TPM, are not moved. The kernel of one that is off, and other
-    files that its start reads, have to be in a storage pool of the target. Machines that a run is still
-    creating or adding a disk to, or was interrupted while doing so, are not moved either. The error says how to
-    proceed.
+    files that its start reads, have to be in a storage pool of the target. libvirt there has to have the network
+    filters of its nics, and the secrets of its encrypted disks, which are not copied while the machine runs. Machines
+    that a run is still creating or adding a disk to, or was interrupted while doing so, are not moved either. The error
+    says how to proceed.
   - The disks of a machine with snapshots, or with a saved state, cannot go to other pools, as both name the volumes.
     The next backup of a disk that has moved is a full one (M(brine.virt.virt_backup)).
   - When the disks of a machine go to other pools, its entry in the list of machines has to name these pools as well, or

@@ -230,6 +230,24 @@ def ties_while_off(domain: etree._Element) -> list[str]:
     return [words for paths, words in _TIES_WHILE_OFF if any(domain.find(path) is not None for path in paths)]
 
 
+def encryption_secrets(domain: etree._Element) -> list[tuple[str, str]]:
+    """The secrets of libvirt that its encrypted disks and the state of its TPM are opened with: ``uuid`` or ``usage``,
+    and that. Those that storage is reached with are the pools' affair."""
+    of_disks = [
+        (kind, secret.get(kind, ""))
+        for disk in domain.iterfind("devices/disk")
+        for secret in disk.iterfind(".//encryption/secret")
+        for kind in ("uuid", "usage")
+    ]
+    of_tpm = [("uuid", found.get("secret", "")) for found in domain.iterfind("devices/tpm/backend/encryption")]
+    return [(kind, name) for kind, name in (*of_disks, *of_tpm) if name]
+
+
+def network_filters(domain: etree._Element) -> list[str]:
+    """The network filters of libvirt that its nics name."""
+    return [found.get("filter", "") for found in domain.iterfind("devices/interface/filterref") if found.get("filter")]
+
+
 def start_files(domain: etree._Element) -> list[tuple[str, str]]:
     """The files of its hypervisor that a machine needs to start, and which no move takes along: each in words and its
     path."""

@@ -33,7 +33,8 @@ class MigrationControls:
 
     on_progress: takes a phase, the bytes done and all bytes. timed_out: the error when timeout_seconds (None: no limit)
     are up. downtime_ms: how long the machine may stand still at the switch. postcopy: switch to the target after one
-    pass over memory, and at the limit. reached: whether the target still answers, asked of a connection that notices.
+    pass over memory, and at the limit, or when the disks are there if that is later. reached: whether the target still
+    answers, asked of a connection that notices.
     """
 
     on_progress: t.Callable[[str, int, int], t.Any]
@@ -83,6 +84,7 @@ class _Watch:
         self._began = time.monotonic()
         self._downtime_set = controls.downtime_ms is None
         self._postcopy = False
+        self._copies_disks = False
         self._hopeless_since: float | None = None
         self.reason: Exception | None = None
 
@@ -92,6 +94,7 @@ class _Watch:
         stats: dict[str, t.Any] = {}
         with contextlib.suppress(libvirt.libvirtError):
             stats = self._domain.jobStats()
+        self._copies_disks = self._copies_disks or bool(stats.get("disk_total", 0))
         # Nor is a line of progress.
         with contextlib.suppress(Exception):
             self._on_progress(stats)
@@ -105,9 +108,10 @@ class _Watch:
         if self._controls.stop.is_set():
             self._end(stopped())
         elif limit is not None and time.monotonic() - self._began > limit:
-            if self._controls.postcopy and not self._postcopy and stats.get("memory_total", 0):
+            if self._controls.postcopy and stats.get("memory_total", 0):
                 self._switch_to_postcopy()
-            elif not self._postcopy:
+            # Its disks have to be there first; what has not begun by then may hang.
+            elif not self._postcopy and not (self._controls.postcopy and self._copies_disks):
                 self._end(self._controls.timed_out)
         self._recover_if_stalled()
 

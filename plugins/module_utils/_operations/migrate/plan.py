@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from ..._base.errors import ConflictError
 from ..._host.identity import host_identity
 from ..._host.machines.start_watch import last_start
+from ..._model.free_space import SpaceRequest
 from ..._model.metadata.migration import MigrationNote, read_migration_note
 from ..._model.metadata.snapshots import read_set_aside
 from ..plan import Step
@@ -22,10 +23,11 @@ from .broken_off import end_at_source, is_taken_over
 from .context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
 from .endpoints.source_and_target import MigrationTarget, SourceMachine, read_source_machine
 from .preflight import (
-    check_free_space_on_target,
     check_source_machine,
     check_source_volumes,
     check_target,
+    left_over_space,
+    require_space_on,
     space_requests,
 )
 from .recheck import TargetRecheck, recheck_source
@@ -65,8 +67,10 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
     places = [(disk.here.place, disk.there.place) for disk in disks]
     check_snapshots_on_target(name, machine.handle, context.target.hypervisor.conn, places, where)
     check_source_volumes(machine, disks, context.source, where)
-    check_free_space_on_target(disks, context.target, where)
-    _allocate(machine, disks, context.target)
+    # What an interrupted run has left takes room, and goes first.
+    space = [*space_requests(disks, context.target), *left_over_space(machine.moving, context.target)]
+    require_space_on(context.target, space, where)
+    _allocate(machine, disks, context.target, space)
     note = MigrationNote(
         source=context.source_name,
         target=context.target.name,
@@ -81,6 +85,9 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
     )
     writer, guard = NoteWriter(note), WriteGuard(machine, context.source.conn)
     migration = MigrationPlan(name, disks=disks, timeout_seconds=context.options.timeout_seconds)
+    if context.options.postcopy or not machine.active:
+        # What takes too long then is a copy of ours, which post-copy does not shorten.
+        migration.timeout_hint = "Raise timeout"
     target_recheck = TargetRecheck(context, where)
     # Once the first step is done, nothing there is taken for a left-over any more.
     moving = dataclasses.replace(machine, moving=None)
@@ -182,9 +189,11 @@ def _check_earlier_move(machine: SourceMachine, context: MigrationContext, where
         )
 
 
-def _allocate(machine: SourceMachine, disks: Sequence[DiskMigration], target: MigrationTarget) -> None:
-    """Count it in for the machines that are planned after it."""
-    target.hypervisor.space_requests = space_requests(disks, target)
+def _allocate(
+    machine: SourceMachine, disks: Sequence[DiskMigration], target: MigrationTarget, space: list[SpaceRequest]
+) -> None:
+    """Count it in for the machines that are planned after it. space: all that the plans so far take of the storage."""
+    target.hypervisor.space_requests = space
     target.allocations[machine.name] = machine.memory_mib
     target.groups[machine.name] = machine.groups
     target.volumes.update((disk.target_pool.name, disk.ref.name) for disk in disks if disk.travels)

@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, VirtError, one_of_these
 from ..._base.xml import attribute, etree, read_description
-from ..._host.connection import libvirt, translate_errors
+from ..._host.connection import libvirt, suppress_codes, translate_errors
 from ..._host.facts.networks import check_same_network, read_network
 from ..._host.machines.domains import Domain, group_members
 from ..._host.storage.usage import why_kept
-from ..._model.attachments import start_files, ties_of_domain, ties_while_off
+from ..._host.storage.volume_facts import find_volume
+from ..._model.attachments import encryption_secrets, network_filters, start_files, ties_of_domain, ties_while_off
+from ..._model.disk_format import RAW
 from ..._model.free_space import SpaceRequest, require_free_space
 from ..._model.metadata.machine import BUILDING
+from ..._model.metadata.migration import MigrationNote
 from ..._model.metadata.snapshots import reverting_to
 from ..hypervisor_view import HypervisorView
 from .endpoints.options import MigrationOptions
@@ -23,6 +27,7 @@ from .endpoints.source_and_target import MigrationTarget, SourceMachine
 from .snapshots import check_snapshots
 from .storage.cleanup import is_left_over
 from .storage.disks import DiskMigration
+from .storage.volume_identity import is_the_one
 
 
 def check_source_machine(machine: SourceMachine, options: MigrationOptions, where: str) -> None:
@@ -96,6 +101,7 @@ def check_target(machine: SourceMachine, target: MigrationTarget, options: Migra
             _check_apart(machine, target, where)
         _check_machine(machine, target, where)
         _check_start_files(machine, target, where)
+        _check_secrets_and_filters(machine, target, where)
         _check_nics(machine, target, where)
         _check_memory(machine, target, options, where)
     except VirtError as exc:
@@ -115,7 +121,15 @@ def _check_nics(machine: SourceMachine, target: MigrationTarget, where: str) -> 
 
 def check_free_space_on_target(disks: Sequence[DiskMigration], target: MigrationTarget, where: str) -> None:
     """Raise ConflictError when the pools there have no space for the volumes that travel."""
-    require_free_space(space_requests(disks, target), where or None)
+    require_space_on(target, space_requests(disks, target), where)
+
+
+def require_space_on(target: MigrationTarget, requests: Sequence[SpaceRequest], where: str) -> None:
+    """Raise ConflictError when the target's pools have less space than is asked for."""
+    try:
+        require_free_space(requests, where or None)
+    except ConflictError as exc:
+        raise ConflictError(f"on {target.name}, {exc.what}", where=exc.where, hint=exc.hint) from exc
 
 
 def _check_maintenance(target: MigrationTarget, where: str) -> None:
@@ -278,6 +292,29 @@ def _check_start_files(machine: SourceMachine, target: MigrationTarget, where: s
             ) from exc
 
 
+def _check_secrets_and_filters(machine: SourceMachine, target: MigrationTarget, where: str) -> None:
+    """What its next start, or its arrival, needs of libvirt there. Nothing is asked for a machine that names none."""
+    conn, both = target.hypervisor.conn, (machine.running_xml, machine.defined_xml)
+    lookups = {
+        "uuid": lambda name: conn.secretLookupByUUIDString(name),
+        "usage": lambda name: conn.secretLookupByUsage(libvirt.VIR_SECRET_USAGE_TYPE_VOLUME, name),
+        "filter": lambda name: conn.nwfilterLookupByName(name),
+    }
+    needed = [secret for xml in both for secret in encryption_secrets(xml)]
+    needed += [("filter", name) for xml in both for name in network_filters(xml)]
+    for kind, name in dict.fromkeys(needed):
+        what = f"the network filter {name}" if kind == "filter" else f"the secret {name}"
+        try:
+            # A libvirt that knows none at all says so itself.
+            with translate_errors(f"{what} cannot be looked up", where), suppress_codes(libvirt.VIR_ERR_NO_SUPPORT):
+                lookups[kind](name)
+        except NotFoundError as exc:
+            hint = f"Define it there as it is here: virsh nwfilter-dumpxml {name}"
+            if kind != "filter":
+                hint = "Create it there with the same UUID, name and value, as with virt_secret"
+            raise NotFoundError(f"it needs {what}, which libvirt there does not have", where=where, hint=hint) from exc
+
+
 def _check_memory(machine: SourceMachine, target: MigrationTarget, options: MigrationOptions, where: str) -> None:
     total_mib = target.hypervisor.memory_mib
     # What a killed move has left of it there goes before it comes.
@@ -290,6 +327,25 @@ def _check_memory(machine: SourceMachine, target: MigrationTarget, options: Migr
             hint=f"Of {total_mib} MiB there, machines have {taken_mib} MiB, "
             f"{options.memory_reserve_mib} MiB are reserved (memory_reserve_mib, memory_ratio)",
         )
+
+
+def left_over_space(note: MigrationNote | None, target: MigrationTarget) -> list[SpaceRequest]:
+    """What is free there once the volumes that an interrupted move has left are gone: requests for less than nothing.
+
+    note: that of the machine whose next move removes them first.
+    """
+    if note is None or not target.is_of(note):
+        return []
+    requests = []
+    for ref in note.made:
+        # Without its pool, removing it is what fails, and says so.
+        with contextlib.suppress(NotFoundError):
+            pool = target.hypervisor.pools.get(ref.pool)
+            volume = find_volume(pool, ref.name, image_format=RAW)
+            if volume is not None and is_the_one(pool, ref, target.hypervisor.conn):
+                gone = -volume.allocation_bytes
+                requests.append(SpaceRequest(pool.name, pool.space_source, pool.available_bytes, gone))
+    return requests
 
 
 def space_requests(disks: Sequence[DiskMigration], target: MigrationTarget) -> list[SpaceRequest]:

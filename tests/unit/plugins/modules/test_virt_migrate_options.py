@@ -71,6 +71,36 @@ def test_compression_is_said_once() -> None:
         migration_options(compression={"methods": ["mt"]}, compressed=True, comp_methods=["xbzrle"])
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"live": False, "postcopy": True},
+            "postcopy: the machine has to keep running during the move, and live is false",
+        ),
+        ({"compression": {"methods": ["zstd"]}}, "compression.methods: zstd works only with several connections. Set"),
+        ({"comp_methods": ["xbzrle", "zlib"]}, "compression.methods: zlib works only with several connections. Set"),
+        (
+            {"compression": {"methods": ["mt"]}, "parallel_connections": 4},
+            "compression.methods: mt does not work with several connections. Choose zlib or zstd, or leave parallel_",
+        ),
+        (
+            {"compression": {"methods": ["zlib", "zstd"]}, "parallel_connections": 4},
+            "compression.methods: zlib and zstd cannot be used together. Choose one of them",
+        ),
+    ],
+)
+def test_what_libvirt_always_refuses_is_refused_before_anything_is_made(options: dict[str, t.Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        migration_options(**options)
+    assert str(caught.value).startswith(words)
+
+
+def test_compression_over_several_connections() -> None:
+    found = migration_options(compression={"methods": ["zstd"]}, parallel_connections=4)
+    assert found.parameters == {"compression.methods": ["zstd"], "parallel_connections": 4}
+
+
 def test_pools_of_the_hypervisor_that_a_machine_is_on() -> None:
     named = migration_options(target=None, pool="fast", disks={"data": {"pool": "slow"}})
     assert (named.pool, named.disks, named.names_pools) == ("fast", {"data": "slow"}, True)

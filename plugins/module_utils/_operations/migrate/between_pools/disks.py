@@ -27,7 +27,6 @@ from ..storage.disks import (
     check_disk_names,
     device_of,
     disk_place,
-    is_named,
     named_pool,
 )
 from .copied import arrived_volumes, copied_volumes, mirrors_of
@@ -77,10 +76,8 @@ class _Planner(DiskPlanner):
     ) -> DiskMigration | None:
         """cancelled: where an interrupted run has been copying disks to, which is ended before anything else."""
         device = device_of(disk)
-        named = is_named(self.machine, self.options, device)
         if disk.find("source") is None:
-            if named:
-                raise ConflictError("the drive is empty, so there is nothing to move", where=self.place)
+            self.check_drive_is_not_named(device)
             return None
         if mirrors_of(disk, cancelled):
             disk = copy.deepcopy(disk)
@@ -93,12 +90,7 @@ class _Planner(DiskPlanner):
             return None
         own = self.is_own(volume)
         if disk.find("readonly") is not None and not own:
-            if named:
-                raise UnsupportedError(
-                    "it is read-only and not the machine's own: others may read it, so it stays where it is",
-                    where=self.place,
-                    hint="Leave it out",
-                )
+            self.check_medium_is_not_named(device)
             return None
         self.check_kind(disk)
         self.check_named_by_place(disk)
@@ -160,12 +152,8 @@ class _Planner(DiskPlanner):
             )
         if disk.find("transient") is not None:
             raise UnsupportedError("what is written to it is dropped when the machine stops", where=self.place)
-        if in_use and disk.find(".//encryption") is not None:
-            raise UnsupportedError(
-                "it is encrypted, and not copied while the machine runs",
-                where=self.place,
-                hint="Shut the machine down first",
-            )
+        if in_use:
+            self.check_not_encrypted(disk)
 
 
 def _is_there(here: Pool, there: Pool, volume: Volume) -> bool:

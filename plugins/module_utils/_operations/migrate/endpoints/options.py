@@ -26,6 +26,7 @@ _PARAMETERS = {
     "compression.mt_dthreads": "COMPRESSION_MT_DTHREADS",
     "compression.xbzrle_cache": "COMPRESSION_XBZRLE_CACHE",
 }
+_FOR_SEVERAL_CONNECTIONS = frozenset({"zlib", "zstd"})
 # Salt's words for the keys of compression.
 _SALT_COMPRESSION = {
     "comp_methods": "methods",
@@ -86,6 +87,32 @@ class MigrationOptions:
             raise InputError(
                 "a disk gets into another pool by being copied", where="copy_storage", hint="Leave copy_storage out"
             )
+
+        self._check_what_libvirt_refuses()
+
+    def _check_what_libvirt_refuses(self) -> None:
+        """Of every machine that runs, and only when the volumes are there. qemu_migration.c, qemu_migration_params.c"""
+        if self.postcopy and not self.live:
+            raise InputError(
+                "the machine has to keep running during the move, and live is false",
+                where="postcopy",
+                hint="Leave out one of the two",
+            )
+        methods: Sequence[str] = self.parameters.get("compression.methods") or ()
+        several = [method for method in methods if method in _FOR_SEVERAL_CONNECTIONS]
+        single = [method for method in methods if method not in _FOR_SEVERAL_CONNECTIONS]
+        words = hint = ""
+        if "parallel_connections" not in self.parameters:
+            if several:
+                words = f"{several[0]} works only with several connections"
+                hint = "Set parallel_connections as well, or choose mt or xbzrle"
+        elif single:
+            words = f"{single[0]} does not work with several connections"
+            hint = "Choose zlib or zstd, or leave parallel_connections out"
+        elif len(several) > 1:
+            words, hint = f"{' and '.join(several)} cannot be used together", "Choose one of them"
+        if words:
+            raise InputError(words, where="compression.methods", hint=hint)
 
     @property
     def names_pools(self) -> bool:

@@ -58,6 +58,10 @@ class MigrationTarget:
         """What guests can be there."""
         return GuestCapabilities(self.hypervisor.conn)
 
+    def is_of(self, note: MigrationNote) -> bool:
+        """Whether it is the target of the move that a note is of."""
+        return note.uri == self.uri or note.target == self.name
+
     def taken_mib(self, besides: str) -> int:
         """The memory that the machines defined there may take, and what this run has allocated to others.
 

@@ -99,10 +99,11 @@ def plan_disks(
     check_disk_names(machine, options, where)
     moves: list[DiskMigration] = []
     for disk, in_use in machine.disks():
-        if disk.find("source") is None:
-            continue
         device = device_of(disk)
         planner = DiskPlanner(machine, source, target, options, disk_place(where, device))
+        if disk.find("source") is None:
+            planner.check_drive_is_not_named(device)
+            continue
         move = planner.plan(disk, device, in_use, probe)
         planner.check_names_differ(move, moves)
         moves.append(move)
@@ -178,6 +179,8 @@ class DiskPlanner:
         own, readonly = self.is_own(volume), disk.find("readonly") is not None
         named = named_pool(self.machine, self.options, device)
         # What many machines read is where it is on every hypervisor.
+        if readonly and not own and named != pool.name:
+            self.check_medium_is_not_named(device)
         there_pool = self.pool_there(pool.name if named is None or (readonly and not own) else named)
         if there_pool.name != pool.name:
             self.check_named_by_place(disk)
@@ -191,7 +194,7 @@ class DiskPlanner:
             )
 
         known = self.target.hypervisor.volumes(there_pool)
-        if is_shared(pool, there_pool, seen=volume.name in known, probe=probe):
+        if is_shared(pool, there_pool, volume.name, seen=volume.name in known, probe=probe):
             return move(SHARED)
         if disk.find("shareable") is not None:
             raise ConflictError("it is shared with other machines, and the target does not see it", where=self.place)
@@ -209,8 +212,36 @@ class DiskPlanner:
         base = None if self.options.copy_storage == ALL else self.base(backing_path, there_pool)
         flattened = backing_path is not None and base is None
         method = MIRROR if in_use and not readonly else CONTENT
+        if method == MIRROR:
+            self.check_not_encrypted(disk)
         self.check_method(method, pool, there_pool, backing_path, base)
         return move(method, own=self.goes(own), base=base, flattened=flattened)
+
+    def check_not_encrypted(self, disk: etree._Element) -> None:
+        """Raise UnsupportedError for an encrypted disk of a running machine.
+
+        QEMU sends what is in it, and finds no encrypted volume to write that into. A copy of the file itself is one.
+        """
+        if disk.find(".//encryption") is not None:
+            raise UnsupportedError(
+                "it is encrypted, and not copied while the machine runs",
+                where=self.place,
+                hint="Shut the machine down first",
+            )
+
+    def check_drive_is_not_named(self, device: str) -> None:
+        """Raise ConflictError for an empty drive that the task names."""
+        if is_named(self.machine, self.options, device):
+            raise ConflictError("the drive is empty, so there is nothing to move", where=self.place)
+
+    def check_medium_is_not_named(self, device: str) -> None:
+        """Raise UnsupportedError for what the machine only reads, and does not own, if the task names it."""
+        if is_named(self.machine, self.options, device):
+            raise UnsupportedError(
+                "it is read-only and not the machine's own: others may read it, so it stays where it is",
+                where=self.place,
+                hint="Leave it out",
+            )
 
     def check_names_differ(self, move: DiskMigration, others: t.Iterable[DiskMigration]) -> None:
         """Raise ConflictError for a second volume of one name on its way to one pool."""
@@ -345,7 +376,12 @@ class DiskPlanner:
         words = f"pool {there.name} of {self.target.name} has a volume {name} already"
         ref = self.noted(there, name)
         if ref is None:
-            hint = "Nothing is ever overwritten: check what it is, and remove or rename it"
+            # Not every two folders that are one can be recognised: where root may not write to them, for one.
+            same = "" if self.target.hypervisor is self.source else ", in storage that both hypervisors see"
+            hint = (
+                f"It may be this very disk{same}: find that out first. Nothing is ever overwritten; if it is another "
+                "volume, remove or rename it"
+            )
             return ConflictError(words, where=self.place, hint=hint)
         why = ", as a raw volume has no place for a mark" if ref.identity == VolumeIdentity() else ""
         return ConflictError(
@@ -358,7 +394,7 @@ class DiskPlanner:
     def noted(self, there: Pool, name: str) -> VolumeRef | None:
         """The volume of this name that an earlier move of this machine has made on the target, by that move's note."""
         stale = self.machine.moving
-        if stale is None or (stale.uri != self.target.uri and stale.target != self.target.name):
+        if stale is None or not self.target.is_of(stale):
             return None
         return next((ref for ref in stale.made if ref == VolumeRef(there.name, name)), None)
 

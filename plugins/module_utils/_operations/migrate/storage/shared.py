@@ -15,17 +15,19 @@ from ...._base.xml import etree, read_description
 from ...._host.connection import translate_errors
 from ...._host.storage.pools import Pool
 from ...._model.xml.disk_source import FILE
+from .volume_identity import last_change
 
 # Pools that are a way to storage elsewhere: two of them with the same source show the same volumes.
 _NETWORKED = frozenset({"netfs", "gluster", "iscsi", "iscsi-direct"})
 _SAN = frozenset({"scsi", "mpath"})
 
 
-def is_shared(here: Pool, there: Pool, *, seen: bool, probe: bool) -> bool:
+def is_shared(here: Pool, there: Pool, volume: str, *, seen: bool, probe: bool) -> bool:
     """Whether the target sees the very volume that is in this pool at the source.
 
     here, there: the pool at the source, and the one of its name on the target. seen: whether that one has a volume of
-    this name. probe: whether it may be tried out, by making a file for a moment.
+    this name. probe: whether it may be tried out, by making a file for a moment; without that, of two folders it is
+    only what it looks like, and nothing may be done by it.
     """
     if here.type != there.type:
         return False
@@ -38,8 +40,8 @@ def is_shared(here: Pool, there: Pool, *, seen: bool, probe: bool) -> bool:
         return seen
     if not seen or here.path != there.path or here.source_type != FILE or not here.local:
         return False
-    # The same name in a folder of the same name: one file, or two. In check mode nobody can tell; it counts as two.
-    return probe and _same_folder(here, there)
+    # The same name in a folder of the same name: one file, or two.
+    return _same_folder(here, there) if probe else _looks_the_same(here, there, volume)
 
 
 def _origin(pool: Pool) -> bytes:
@@ -51,6 +53,17 @@ def _origin(pool: Pool) -> bytes:
     for own in [*source.findall("auth"), *source.findall("initiator")]:
         source.remove(own)
     return bytes(etree.tostring(source, method="c14n")).replace(b" ", b"").replace(b"\n", b"")
+
+
+def _looks_the_same(here: Pool, there: Pool, volume: str) -> bool:
+    """Whether a volume was last changed at the same time, and has the same size, in both pools.
+
+    The guest may write to it meanwhile, so it is looked at here once more after that.
+    """
+    before, found, after = last_change(here, volume), last_change(there, volume), last_change(here, volume)
+    if before is None or found is None or after is None:
+        return False
+    return before.size == found.size == after.size and before.time <= found.time <= after.time
 
 
 def _same_folder(here: Pool, there: Pool) -> bool:

@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import os
 import typing as t
+from decimal import Decimal
 
 from ...._base.errors import NotFoundError, UnsupportedError
 from ...._base.xml import read_description
@@ -88,6 +89,20 @@ def is_as_it_was_made(pool: Pool, ref: VolumeRef, conn: VirConnect) -> bool:
     """
     identity = dataclasses.replace(ref.identity, key="")
     return is_the_one(pool, dataclasses.replace(ref, identity=identity), conn) is not False
+
+
+class LastChange(t.NamedTuple):
+    """When a file was last changed, in seconds, and its size in bytes."""
+
+    time: Decimal
+    size: str
+
+
+def last_change(pool: Pool, name: str) -> LastChange | None:
+    """Of a volume; None where libvirt does not tell the time."""
+    with translate_errors(f"cannot find volume {name} of pool {pool.name}"):
+        time, _blank, size = _written(pool.handle.storageVolLookupByName(name)).partition(" ")
+    return LastChange(Decimal(time), size) if time else None
 
 
 def _marks(pool: Pool, volume: t.Any, conn: VirConnect) -> set[str]:

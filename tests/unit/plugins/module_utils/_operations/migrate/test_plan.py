@@ -277,6 +277,36 @@ def test_what_many_machines_read_is_not_sent_to_another_pool(world: World_) -> N
     assert ways(world(disks=cd, **there)(pool="fast")) == {"sda": "there"}
 
 
+@pytest.mark.parametrize("pool", ["fast", "nosuchpool"])
+def test_a_pool_that_is_named_for_what_does_not_go_there_is_an_error(world: World_, pool: str) -> None:
+    """As between the pools of one hypervisor."""
+    drives = disk("sda", "/pools/default/data.raw", "raw", "<readonly/>", "cdrom") + disk("sdb", "", kind="cdrom")
+    plan = world(disks=drives, target_pools=FAST_POOLS, target_volumes=volume("data.raw", "raw"))
+    with pytest.raises(VirtError, match="disk sda: it is read-only and not the machine's own"):
+        plan(disks={"sda": pool})
+    with pytest.raises(VirtError, match="disk sdb: the drive is empty"):
+        plan(disks={"sdb": pool})
+    assert ways(plan(disks={"sda": "default"})) == {"sda": "there"}
+
+
+ENCRYPTION = (
+    "<encryption format='luks'><secret type='passphrase' uuid='66666666-6666-4666-8666-666666666666'/></encryption>"
+)
+
+
+def test_an_encrypted_disk_is_not_mirrored(world: World_, monkeypatch: pytest.MonkeyPatch) -> None:
+    """QEMU would find an empty volume on the target, where it looks for what an encrypted one begins with."""
+    encrypted = disk("vda", "/pools/default/data.raw", "raw", ENCRYPTION)
+    plan = world(disks=encrypted)
+    with pytest.raises(VirtError, match="disk vda: it is encrypted, and not copied while the machine runs. Shut the"):
+        plan()
+    plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
+    del plan.source.domains  # type: ignore[attr-defined]
+    assert ways(plan()) == {"vda": "content"}
+    monkeypatch.setattr(disks_module, "is_shared", lambda *_pools, **_seen: True)
+    assert ways(world(disks=encrypted)()) == {"vda": "shared"}
+
+
 def test_the_note_and_the_record_name_the_pools_of_each_side(world: World_) -> None:
     plan = world(target_pools=FAST_POOLS)
     migration = plan(disks={"vda": "fast"})
@@ -410,6 +440,17 @@ def starts_with_its_host(plan: t.Any, shared: bool, monkeypatch: pytest.MonkeyPa
     return domain
 
 
+def test_what_is_in_the_way_may_be_the_disk_itself(world: World_) -> None:
+    """Two folders can be one without anybody being able to tell: nobody is told to remove what may be the only disk."""
+    with pytest.raises(ConflictError) as caught:
+        world(target_volumes=BOTH)()
+    assert str(caught.value) == (
+        "disk vda: pool default of hv2 has a volume web1-system.qcow2 already. It may be this very disk, in storage "
+        "that both hypervisors see: find that out first. Nothing is ever overwritten; if it is another volume, remove "
+        "or rename it"
+    )
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_on_disks_that_both_have_it_does_not_start_with_its_host_while_it_moves(
     world: World_, monkeypatch: pytest.MonkeyPatch, shared: bool
@@ -457,6 +498,56 @@ def test_what_a_run_that_was_killed_has_held_back_starts_with_its_host_again(
 def test_what_a_run_that_was_cut_off_has_left_there_is_removed_first(world: World_) -> None:
     migration = world(note=_note("hv1", "hv3"))()
     assert migration.actions[0] == "remove what an interrupted run left on hv3"
+
+
+# libvirt's test driver has pools of 100 GiB.
+BIG_GIB = 60
+
+
+def big_volume(name: str) -> str:
+    text = volume(name, "qcow2")
+    return text.replace("unit='MiB'>64<", f"unit='GiB'>{BIG_GIB}<").replace("unit='MiB'>4<", f"unit='GiB'>{BIG_GIB}<")
+
+
+def _broken_off(world: World_, monkeypatch: pytest.MonkeyPatch, disk_of_web2: str) -> t.Any:
+    """A machine whose move broke off when all of its large disk was there, and another one, web2."""
+    monkeypatch.setattr(identity, "_written", lambda _volume: "at noon")
+    note = _note("hv1", "hv2").replace("qemu+tls://hv2/system", "test:///pools/target.xml")
+    plan: t.Any = world(
+        disks=disk("vda", "/pools/default/web1-big.qcow2"),
+        source_volumes=big_volume("web1-big.qcow2") + big_volume("web2-big.qcow2"),
+        note=note.replace("web1-system.qcow2'", "web1-big.qcow2' written='at noon'"),
+        target_volumes=big_volume("web1-big.qcow2"),
+    )
+    image_format = "raw" if disk_of_web2.endswith(".raw") else "qcow2"
+    device = disk("vda", plan.source.pools.get("default").volume_path(disk_of_web2), image_format)
+    plan.source.conn.defineXML(OTHER.format(name="web2", uuid=THREE, memory=MEMORY_KIB, devices=device))
+    return plan
+
+
+NO_ROOM = r"on hv2, pool 'default' has 40\.0G free, the new volumes need 60\.0G at once"
+
+
+def test_what_a_run_that_was_cut_off_has_left_there_takes_no_room_from_the_next_one(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is removed before anything is created, so it counts neither against this machine nor against the next."""
+    plan = _broken_off(world, monkeypatch, "data.raw")
+    migration = plan()
+    assert migration.actions[:2] == ["remove what an interrupted run left on hv2", "create web1-big.qcow2 on hv2"]
+    assert "create data.raw on hv2" in plan("web2").actions
+    # As long as it is there, nothing is created.
+    with pytest.raises(ConflictError, match=NO_ROOM):
+        migration.before[1].apply()
+
+
+def test_no_more_than_what_was_left_there_is_expected_to_be_free(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = _broken_off(world, monkeypatch, "web2-big.qcow2")
+    plan()
+    with pytest.raises(ConflictError, match=NO_ROOM):
+        plan("web2")
 
 
 @pytest.mark.parametrize("active", [True, False])
@@ -787,6 +878,18 @@ def test_two_machines_do_not_get_the_same_memory(world: World_) -> None:
         plan("web2", memory_reserve_mib=1500)
 
 
+@pytest.mark.parametrize(
+    ("active", "postcopy", "hint"),
+    [(True, False, "Raise timeout, or allow postcopy"), (True, True, "Raise timeout"), (False, False, "Raise timeout")],
+)
+def test_what_helps_against_the_time_limit(world: World_, active: bool, postcopy: bool, hint: str) -> None:
+    plan = world()
+    if not active:
+        plan.source.conn.lookupByName("web1").destroy()  # type: ignore[attr-defined]
+    migration = plan(timeout_seconds=5, postcopy=postcopy)
+    assert str(migration.timed_out()) == f"it did not finish within 5 s. {hint}"
+
+
 def test_a_machine_that_is_nowhere_is_said(world: World_) -> None:
     with pytest.raises(VirtError, match="there is no machine nobody here or on hv2"):
         world()("nobody")
@@ -846,10 +949,12 @@ def test_flags() -> None:
     assert not {"NON_SHARED_DISK", "OFFLINE", "POSTCOPY", "UNSAFE", "TUNNELLED"} & _names(usual)
     off = migration_options.flags(MigrationOptions(), active=False, copied=False, whole=False)
     assert _names(off) == {"PEER2PEER", "OFFLINE", "PERSIST_DEST", "UNDEFINE_SOURCE"}
-    special = MigrationOptions(live=False, tls=False, postcopy=True, compressed=True, undefine_source=False)
+    special = MigrationOptions(auto_converge=False, tls=False, postcopy=True, compressed=True, undefine_source=False)
     flags = migration_options.flags(special, active=True, copied=True, whole=True)
     assert {"POSTCOPY", "COMPRESSED", "NON_SHARED_DISK"} <= _names(flags)
-    assert not {"LIVE", "TLS", "UNDEFINE_SOURCE", "NON_SHARED_INC"} & _names(flags)
+    assert not {"AUTO_CONVERGE", "TLS", "UNDEFINE_SOURCE", "NON_SHARED_INC"} & _names(flags)
+    paused = migration_options.flags(MigrationOptions(live=False), active=True, copied=True, whole=False)
+    assert not {"LIVE", "AUTO_CONVERGE"} & _names(paused)
 
 
 def test_parameters() -> None:

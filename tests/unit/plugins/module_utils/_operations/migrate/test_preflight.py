@@ -165,6 +165,44 @@ def test_what_lies_in_no_pool_stays_behind_when_the_machine_is_off(
     check_source_machine(dataclasses.replace(off, active=True), MigrationOptions(), "")
 
 
+KEY = "66666666-6666-4666-8666-666666666666"
+ENCRYPTED = "<disk type='file'><source file='/d'>{}</source><target dev='vda'/></disk>"
+LUKS = "<encryption format='luks'><secret type='passphrase' {}/></encryption>"
+FILTERED = "<interface type='user'><filterref filter='clean-traffic'/></interface>"
+TPM_STATE = f"<tpm><backend type='emulator'><encryption secret='{KEY}'/></backend></tpm>"
+
+
+@pytest.mark.parametrize(
+    ("devices", "ask", "missing", "words"),
+    [
+        (ENCRYPTED.format(LUKS.format(f"uuid='{KEY}'")), "secretLookupByUUIDString", "NO_SECRET", f"the secret {KEY}"),
+        (ENCRYPTED.format(LUKS.format("usage='web1'")), "secretLookupByUsage", "NO_SECRET", "the secret web1"),
+        (TPM_STATE, "secretLookupByUUIDString", "NO_SECRET", f"the secret {KEY}"),
+        (FILTERED, "nwfilterLookupByName", "NO_NWFILTER", "the network filter clean-traffic"),
+    ],
+    ids=["disk, by UUID", "disk, by usage", "TPM", "filter"],
+)
+@pytest.mark.parametrize("active", [True, False])
+def test_what_libvirt_itself_has_to_have_there(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, devices: str, ask: str, missing: str, words: str, active: bool
+) -> None:
+    """The test driver has neither secrets nor filters, and leaves it to libvirt to say so."""
+    machine = dataclasses.replace(pair.having(devices=devices), active=active)
+    check_target(machine, pair.target, MigrationOptions(), "")
+    asked: list[t.Any] = []
+    monkeypatch.setattr(libvirt.virConnect, ask, lambda _conn, *name: asked.append(name))
+    check_target(machine, pair.target, MigrationOptions(), "")
+    assert len(asked) == 1
+
+    def fail(_conn: t.Any, *_name: t.Any) -> None:
+        error = libvirt.libvirtError("not there")
+        error.err = (getattr(libvirt, f"VIR_ERR_{missing}"), 0, "not there", 0, "", None, None, 0, 0)
+        raise error
+
+    monkeypatch.setattr(libvirt.virConnect, ask, fail)
+    assert f"web1 cannot go to hv2: it needs {words}, which libvirt there does not have" in pair.refused(machine)
+
+
 @pytest.mark.parametrize("active", [False, True])
 def test_persistent_memory_stays_behind_also_when_the_machine_runs(pair: Pair, active: bool) -> None:
     pmem = {"devices": "<memory model='nvdimm'><source><path>/pmem</path></source></memory>"}

@@ -3,10 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import dataclasses
+import typing as t
+from pathlib import Path
+
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import volume_identity as identity
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.shared import is_shared
 
 
@@ -29,4 +35,30 @@ def pool(ceph_pool: str, *monitors: str) -> Pool:
     ids=["the same", "fewer monitors", "another cluster", "another pool", "a pool of a longer name", "a folder"],
 )
 def test_a_pool_of_a_cluster_is_the_same_by_any_of_its_monitors(there: Pool, wanted: bool) -> None:
-    assert is_shared(pool("vms", "a", "b", "c"), there, seen=True, probe=True) is wanted
+    assert is_shared(pool("vms", "a", "b", "c"), there, "web1.raw", seen=True, probe=True) is wanted
+
+
+NODE = """<node><pool type='dir'><name>vms</name><target><path>/srv/vms</path></target>
+<volume><name>web1.raw</name><capacity>64</capacity></volume></pool></node>"""
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"),
+    [("4.5 64", True), ("5 64", True), ("4.499999999 64", False), ("7 64", False), ("5 65", False), ("", False)],
+    ids=["the same", "written to meanwhile", "older", "newer", "another size", "no time"],
+)
+def test_in_check_mode_a_volume_that_was_changed_at_the_same_time_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str, wanted: bool
+) -> None:
+    """As of a directory that both hosts mount, whose guest writes; the test driver does not tell the time."""
+    file = tmp_path / "node.xml"
+    file.write_text(NODE, encoding="utf-8")
+    with open_connection(f"test://{file}") as source, open_connection(f"test://{file}") as target:
+        here = dataclasses.replace(Pools(source).get("vms"), local=True)
+        seen = {id(source): iter(["4.5 64", "6 64"]), id(target): iter([there])}
+
+        def written(volume: t.Any) -> str:
+            return next(seen[id(volume.connect())])
+
+        monkeypatch.setattr(identity, "_written", written)
+        assert is_shared(here, Pools(target).get("vms"), "web1.raw", seen=True, probe=False) is wanted
