@@ -35,6 +35,11 @@ options:
   settings:
     description: The inventory variables of the hypervisors, as in P(brine.virt.place#filter); V(hostvars) will do.
     type: dict
+  refused:
+    description:
+      - Machines that are not to be moved, each with the reason, such as what M(brine.virt.virt_migrate) said of it in
+        check mode.
+    type: dict
   errors:
     description:
       - How mistakes in the input are reported.
@@ -109,6 +114,7 @@ _value:
 
 import typing as t
 
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import any_mapping
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.balance import plan_balance
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
@@ -116,12 +122,14 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.options impo
 
 
 def balance_filter(
-    hosts: t.Any, limit: t.Any = 20.0, settings: t.Any = None, errors: str = "raise"
+    hosts: t.Any, limit: t.Any = 20.0, settings: t.Any = None, errors: str = "raise", refused: t.Any = None
 ) -> dict[str, t.Any]:
     """The moves; see RETURN."""
 
     def work() -> dict[str, t.Any]:
-        return plan_balance(read_fleet(hosts, settings, PlacementOptions()), read_number(float, limit, "limit"))
+        fleet = read_fleet(hosts, settings, PlacementOptions())
+        staying = any_mapping({} if refused is None else refused, "refused")
+        return plan_balance(fleet, read_number(float, limit, "limit"), refused=staying)
 
     return answer(work, errors, "brine.virt.balance: ")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...module_utils._base.errors import InputError, one_of_these
 from .capacity import HostCapacity
@@ -57,6 +57,14 @@ class Fleet:
                 if source is not None and source != placed.host and len(homes) == 1:
                     found.setdefault(source, []).append({"name": placed.name, "target": placed.host})
         return found
+
+    def keeping(self, refused: Mapping[str, str]) -> Fleet:
+        """The same with machines that can be moved nowhere. refused: why, by their names."""
+        machines = {
+            name: [replace(placed, need=None, ties=(refused[name],)) for placed in homes] if name in refused else homes
+            for name, homes in self.machines.items()
+        }
+        return replace(self, machines=machines)
 
     def on(self, host: str) -> list[PlacedMachine]:
         """The machines of one hypervisor. Raises InputError unless it is one that answered."""

@@ -266,3 +266,25 @@ def test_a_machine_that_is_off_and_would_leave_something_behind_is_not_chosen_be
     for stuck in (off, record("a", 300, state="shutoff", saved=True), record("a", 300, persistent=False)):
         result = balance({"hv1": host(stuck, record("b", 300)), "hv2": host()})
         assert (moved(result), [item["name"] for item in result["stay"]]) == ([("b", "hv2")], ["a"])
+
+
+def test_a_machine_that_is_refused_stays_and_another_one_goes() -> None:
+    hosts = {"hv1": host(record("a", 300), record("b", 300)), "hv2": host()}
+    assert moved(balance(hosts)) == [("a", "hv2")]
+    result = plan_balance(
+        read_fleet(hosts, None, PlacementOptions()), 20, refused={"a": "a has snapshots", "x": "gone"}
+    )
+    assert moved(result) == [("b", "hv2")]
+    assert [(item["name"], item["why"]) for item in result["stay"]] == [("a", "a has snapshots")]
+    # Its memory is taken all the same.
+    assert result["loads"]["hv1"] == {"before": 60.0, "after": 30.0}
+
+
+def test_what_needs_the_room_that_an_earlier_move_leaves_cannot_be_asked_about_ahead() -> None:
+    hosts = {
+        "hv1": host(record("a", 200), record("b", 350)),
+        "hv2": host(record("c", 150), record("d", 200)),
+    }
+    result = balance(hosts, 10)
+    assert moved(result) == [("a", "hv2"), ("c", "hv1")]
+    assert result["ahead"] == {"hv1": result["by_source"]["hv1"], "hv2": []}

@@ -69,6 +69,7 @@ def test_a_named_machine_goes_where_the_load_is_lowest() -> None:
         },
         "unfinished": {},
         "silent": {"hv4": SILENT},
+        "ahead": result["by_source"],
     }
 
 
@@ -448,3 +449,15 @@ def test_a_move_that_was_cut_off_before_the_switch_has_nothing_to_finish() -> No
     hosts = {"hv1": hypervisor(here), "hv2": hypervisor()}
     hosts["hv1"]["host"]["name"] = "one.example.org"
     assert plan(hosts, names=["web1"])["unfinished"] == {}
+
+
+def test_a_machine_whose_earlier_move_is_to_be_finished_first_cannot_be_asked_about_ahead() -> None:
+    came = {**record("web1"), "moving": {"source": "two.example.org", "target": "one.example.org"}}
+    hosts = {"hv1": hypervisor(came, record("web2")), "hv2": hypervisor()}
+    hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = "one.example.org", "two.example.org"
+    result = plan(hosts, source="hv1")
+    assert (sorted(targets(result)), result["unfinished"]) == (
+        ["web1", "web2"],
+        {"hv2": [{"name": "web1", "target": "hv1"}]},
+    )
+    assert [item["name"] for item in result["ahead"]["hv1"]] == ["web2"]
