@@ -37,7 +37,7 @@ def run_last_play(
     uri: str,
     *words: str,
     hosts: t.Sequence[str] = ("hv1",),
-    replaced: tuple[str, str] = ("", ""),
+    replaced: t.Sequence[str] = ("", ""),
     **host_vars: t.Any,
 ) -> tuple[int, str]:
     """The status of a run of a playbook's last play on this computer, and what it says.
@@ -46,8 +46,9 @@ def run_last_play(
     line. replaced: a text in the files of tasks, and what stands in its place. host_vars: variables of the inventory.
     """
     shutil.copytree(PLAYBOOKS, directory / "playbooks", dirs_exist_ok=True)
-    for tasks in (directory / "playbooks/tasks").glob("*.yml") if replaced[0] else ():
-        tasks.write_text(tasks.read_text(encoding="utf-8").replace(*replaced), encoding="utf-8")
+    old, new = replaced
+    for tasks in (directory / "playbooks/tasks").glob("*.yml") if old else ():
+        tasks.write_text(tasks.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     file = directory / "playbooks" / f"{playbook}.yml"
     play = yaml.safe_load((PLAYBOOKS / file.name).read_text(encoding="utf-8"))[-1]
     play = {**play, "hosts": "all", "become": False, "module_defaults": {"group/brine.virt.virt": {"uri": uri}}}
