@@ -162,8 +162,9 @@ options:
       user_data:
         description:
           - cloud-init's user-data, as data or as text. Data and cloud-config text are merged with what this module
-            writes, key by key, with lists appended. Any other text (scripts, include files, boothooks, part handlers,
-            cloud-config archives, jinja templates) is added as a part of its own.
+            writes, key by key, with lists appended. In the same way cloud-init merges in the guest what a jinja
+            template, a cloud-config archive or an include file turns out to be there. Scripts, boothooks and part
+            handlers are added as parts of their own.
         type: raw
       timezone:
         description:

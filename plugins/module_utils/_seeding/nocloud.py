@@ -35,6 +35,12 @@ VOLUME_LABEL = "cidata"
 # Seeds are as long as a multiple of this, so that a new one fits where the old one is: QEMU does not notice that a disk
 # which it has open has become longer.
 SIZE_STEP = 1 << 20
+# Kinds of user-data that cloud-init makes a cloud-config of, in the guest.
+_BECOME_CLOUD_CONFIG = frozenset({"cloud-config-archive", "jinja2", "x-include-once-url", "x-include-url"})
+# How it is to merge ours into such a one, which is as `merge` does it. By default the keys of a later part take the
+# place of those of an earlier one, users and commands included:
+# https://cloudinit.readthedocs.io/en/latest/reference/merging.html
+_MERGE_TYPE = "dict(no_replace,recurse_list)+list(prepend)+str()"
 # The longest name that Linux lets an interface have.
 INTERFACE_NAME_LENGTH = 15
 # What JSON may have as it is and YAML may not, or takes for a line break: https://yaml.org/spec/1.1/#c-printable
@@ -126,7 +132,8 @@ def user_data(machine: Machine, host_keys: Sequence[HostKey] = (), *, keep_host_
 
     keep_host_keys: the machine keeps those that it has.
     Data, and text that is a cloud-config, are merged key by key (lists are appended); any other text, such as a
-    script, goes beside ours as a part of its own.
+    script, goes beside ours as a part of its own. What becomes a cloud-config in the guest is merged there in the same
+    way.
     """
     ours = _cloud_config(machine, host_keys, keep_host_keys)
     theirs = machine.seed.user_data
@@ -277,9 +284,13 @@ def _multipart(ours: str, theirs: str) -> str:
     kind = user_data_kind(theirs) or "plain"
     # A boundary of its own making would be a new one each time, and the seed's hash with it.
     parts = MIMEMultipart(boundary=f"==={hashlib.sha256(theirs.encode()).hexdigest()[:32]}===")
-    for index, (text, subtype) in enumerate(((ours, "cloud-config"), (theirs, kind))):
+    texts = [(ours, "cloud-config"), (theirs, kind)]
+    merged = kind in _BECOME_CLOUD_CONFIG
+    for index, (text, subtype) in enumerate(reversed(texts) if merged else texts):
         part = MIMEText(text, subtype, "utf-8")
         part.add_header("Content-Disposition", "attachment", filename=f"part-{index}")
+        if merged and text is ours:
+            part.add_header("Merge-Type", _MERGE_TYPE)
         parts.attach(part)
     return parts.as_string()
 
