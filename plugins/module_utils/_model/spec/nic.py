@@ -177,7 +177,7 @@ def read_nic(device: GivenOptions, machine_name: str, have: Mapping[str, t.Any] 
     """
     there = have or {}
     given = device.read(rules_beside(NIC_RULES, NIC_OPTIONS, have))
-    check_network(given, device.at("gateway"))
+    check_network(given, device.at)
     if have is not None and all(given.get(word, have.get(word)) == have.get(word) for word in ("type", "source")):
         given.update({word: have.get(word, "") for word in ("type", "source")})
         given.setdefault("model", have.get("model", ""))
