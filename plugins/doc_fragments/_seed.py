@@ -116,6 +116,7 @@ options:
       files:
         description:
           - Files to write. cloud-init before 21.4 writes files before it creates users, so these cannot own them.
+            Without an C(/etc/hosts) among them, the machine's own names are written there.
         type: list
         elements: dict
         suboptions:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import posixpath
 import re
 import tarfile
 import typing as t
@@ -155,7 +156,8 @@ def _cloud_config(machine: Machine, host_keys: Sequence[HostKey], keep_host_keys
     config: dict[str, t.Any] = {
         "hostname": seed.hostname,
         "preserve_hostname": False,
-        "manage_etc_hosts": True,
+        # It would be written over at each boot.
+        "manage_etc_hosts": not any(posixpath.normpath(file.path) == "/etc/hosts" for file in seed.files),
         "users": [_user(User(seed.user, None, (), "/bin/bash", True, seed.authorized_keys, seed.password_hash))],
         "ssh_pwauth": seed.ssh_pwauth,
         "runcmd": [["sh", "-c", _PYTHON_WHEN_MISSING], *seed.run_commands],

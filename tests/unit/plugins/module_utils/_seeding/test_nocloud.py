@@ -178,6 +178,13 @@ def test_files() -> None:
     ]
 
 
+@pytest.mark.parametrize("path", ["/etc/hosts", "/etc//hosts"])
+def test_a_hosts_file_of_the_users_own_stays(path: str) -> None:
+    """cloud-init writes files before it writes that one, and at each boot: config/cloud.cfg.tmpl, update_etc_hosts."""
+    assert documents(seed={"files": [{"path": path}]})["user-data"]["manage_etc_hosts"] is False
+    assert documents(seed={"files": [{"path": "/etc/hosts.allow"}]})["user-data"]["manage_etc_hosts"] is True
+
+
 def test_network_words() -> None:
     words = {
         "addresses": ["192.0.2.10/24", "2001:db8::2/64"],
