@@ -61,8 +61,8 @@ options:
       password_hash:
         description:
           - The hash of this user's password for /etc/shadow, as produced by C(openssl passwd -6) or the filter
-            P(ansible.builtin.password_hash#filter). It is for the console; SSH accepts only keys, unless C(ssh_pwauth)
-            is V(true).
+            P(ansible.builtin.password_hash#filter). Without it, the password is locked. It is for the console; SSH
+            accepts only keys, unless C(ssh_pwauth) is V(true).
         type: str
       ssh_pwauth:
         description:
@@ -106,7 +106,8 @@ options:
             elements: str
           password_hash:
             description:
-              - Hash of the password. Without it, the password is locked.
+              - Hash of the password. Without it, the password is locked, also of a user who is in the image already,
+                such as root.
             type: str
       packages:
         description:
