@@ -301,6 +301,7 @@ options:
             description:
               - The tag, which is the number of the VLAN. From 1 to 4094.
             type: int
+            required: true
           native:
             description:
               - Whether this one is the native VLAN, and how it is sent.

@@ -87,7 +87,17 @@ _hostname = matching(
 def _command(value: t.Any, where: str) -> t.Any:
     """A command as cloud-init's runcmd takes it: a line for the shell, or a list of words."""
     if isinstance(value, (list, tuple)):
-        return [validators.text(word, f"{where}[{index}]") for index, word in enumerate(value)]
+        return [_word(word, f"{where}[{index}]") for index, word in enumerate(value)]
+    return _word(value, where)
+
+
+def _word(value: t.Any, where: str) -> str:
+    if value is None or isinstance(value, bool):
+        raise InputError(
+            f"{validators.written(value)!r} is not a command, and no word of one",
+            where=where,
+            hint="Write it in quotes, or leave it out",
+        )
     return validators.text(value, where)
 
 

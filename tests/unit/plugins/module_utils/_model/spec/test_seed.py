@@ -52,6 +52,8 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKey operator@example"
         ({"files": [{"path": "/a", "encoding": "gzip"}]}, "files[0].encoding", "not a choice"),
         ({"files": "/a"}, "files", "not a list"),
         ({"run_commands": "reboot"}, "run_commands", "not a list"),
+        ({"run_commands": ["reboot", None]}, "run_commands[1]", "'null' is not a command"),
+        ({"run_commands": [["echo", True]]}, "run_commands[0][1]", "in quotes"),
         ({"network": {"ethernets": {}}}, "network", "version"),
         ({"network": {"network": {"version": 3}}}, "network.network", "version"),
         ({"network": "dhcp"}, "network", "not a mapping"),
