@@ -216,13 +216,14 @@ options:
         type: str
       addresses:
         description:
-          - Static addresses with their prefix lengths, such as V(192.0.2.10/24).
+          - Static addresses with their prefix lengths, such as V(192.0.2.10/24); none that is that of a whole network.
           - The inventory goes by them until the nic is given others, or null, or the seed is refreshed.
         type: list
         elements: str
       gateway:
         description:
-          - Gateway, for static addresses; one, or a list with one of each family.
+          - Gateway, for static addresses; one, or a list with one of each family. It has to be in the network of one of
+            these, unless C(dhcp4), or C(dhcp6) or C(accept_ra), is V(true) as well.
         type: list
         elements: str
       nameservers:
@@ -248,7 +249,7 @@ options:
             required: true
           via:
             description:
-              - Address of the gateway.
+              - Address of the gateway, in reach as C(gateway) is.
             type: str
             required: true
           metric:
@@ -300,6 +301,7 @@ options:
             description:
               - The tag, which is the number of the VLAN. From 1 to 4094.
             type: int
+            required: true
           native:
             description:
               - Whether this one is the native VLAN, and how it is sent.

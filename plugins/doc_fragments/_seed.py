@@ -11,7 +11,9 @@ class ModuleDocFragment:
 options:
   seed:
     description:
-      - How the machine is set up at its first boot. V(false) is no seed at all.
+      - How the machine is set up at its first boot. V(false) is no seed at all. Where a seed is given for all machines,
+        a machine's own keys come before those, and a null takes one away. If that for all is V(false), a machine that
+        has keys of its own gets a seed all the same.
       - The machine's SSH host keys are generated here as well. Their public halves are stored in the machine's
         metadata, from where P(brine.virt.domains#inventory) reads them.
       - The seed is stored on the hypervisor in a volume that root can read. The notes say which parts of it are kept
@@ -21,7 +23,8 @@ options:
     suboptions:
       method:
         description:
-          - V(nocloud) is for images with cloud-init, V(guestfs) for images without; V(none) is no seed.
+          - V(nocloud) is for images with cloud-init, V(guestfs) for images without; V(none) is no seed, and is refused
+            beside other keys of a machine's own.
           - V(nocloud) is a small disk that cloud-init reads.
           - V(guestfs) writes into the machine's first disk before it is started, inside libguestfs's appliance, and
             needs guestfish on the hypervisor (C(virt_hypervisor_guestfs) of the role
@@ -58,8 +61,8 @@ options:
       password_hash:
         description:
           - The hash of this user's password for /etc/shadow, as produced by C(openssl passwd -6) or the filter
-            P(ansible.builtin.password_hash#filter). It is for the console; SSH accepts only keys, unless C(ssh_pwauth)
-            is V(true).
+            P(ansible.builtin.password_hash#filter). Without it, the password is locked. It is for the console; SSH
+            accepts only keys, unless C(ssh_pwauth) is V(true).
         type: str
       ssh_pwauth:
         description:
@@ -103,7 +106,8 @@ options:
             elements: str
           password_hash:
             description:
-              - Hash of the password. Without it, the password is locked.
+              - Hash of the password. Without it, the password is locked, also of a user who is in the image already,
+                such as root.
             type: str
       packages:
         description:
@@ -113,6 +117,7 @@ options:
       files:
         description:
           - Files to write. cloud-init before 21.4 writes files before it creates users, so these cannot own them.
+            Without an C(/etc/hosts) among them, the machine's own names are written there.
         type: list
         elements: dict
         suboptions:
@@ -159,8 +164,9 @@ options:
       user_data:
         description:
           - cloud-init's user-data, as data or as text. Data and cloud-config text are merged with what this module
-            writes, key by key, with lists appended. Any other text (scripts, include files, boothooks, part handlers,
-            cloud-config archives, jinja templates) is added as a part of its own.
+            writes, key by key, with lists appended. In the same way cloud-init merges in the guest what a jinja
+            template, a cloud-config archive or an include file turns out to be there. Scripts, boothooks and part
+            handlers are added as parts of their own.
         type: raw
       timezone:
         description:

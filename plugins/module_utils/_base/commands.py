@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import shutil
 import subprocess
 import tempfile
 import time
@@ -99,6 +100,13 @@ def _communicate(
             to_send = None
             if time.monotonic() >= end:
                 raise
+
+
+def require_program(program: str, missing: str, hint: str, where: str | None = None) -> None:
+    """Raise UnsupportedError where it is not there, for whoever would find that out too late. missing, hint: what to
+    say, as in program_errors."""
+    if shutil.which(program) is None:
+        raise UnsupportedError(missing, where=where, hint=hint)
 
 
 @contextlib.contextmanager

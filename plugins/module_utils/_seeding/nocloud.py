@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import posixpath
 import re
 import tarfile
 import typing as t
@@ -19,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
-from .._base.commands import program_errors, run_program
+from .._base.commands import program_errors, require_program, run_program
 from .._base.errors import InputError, UnsupportedError
 from .._model.spec.machine import Machine, Nic
 from .._model.spec.network import family
@@ -29,12 +30,21 @@ from .host_keys import KINDS, HostKey
 
 # For some kilobytes in memory.
 _BUILD_SECONDS = 60
+_PROGRAM = "bsdtar"
+_MISSING = "the hypervisor has no bsdtar to build the seed with"
+_HINT = "Install its package (libarchive-tools on Debian and Ubuntu, bsdtar elsewhere)"
 CLOUD_CONFIG = "#cloud-config\n"
 # The label by which cloud-init finds the disk.
 VOLUME_LABEL = "cidata"
 # Seeds are as long as a multiple of this, so that a new one fits where the old one is: QEMU does not notice that a disk
 # which it has open has become longer.
 SIZE_STEP = 1 << 20
+# Kinds of user-data that cloud-init makes a cloud-config of, in the guest.
+_BECOME_CLOUD_CONFIG = frozenset({"cloud-config-archive", "jinja2", "x-include-once-url", "x-include-url"})
+# How it is to merge ours into such a one, which is as `merge` does it. By default the keys of a later part take the
+# place of those of an earlier one, users and commands included:
+# https://cloudinit.readthedocs.io/en/latest/reference/merging.html
+_MERGE_TYPE = "dict(no_replace,recurse_list)+list(prepend)+str()"
 # The longest name that Linux lets an interface have.
 INTERFACE_NAME_LENGTH = 15
 # What JSON may have as it is and YAML may not, or takes for a line break: https://yaml.org/spec/1.1/#c-printable
@@ -126,7 +136,8 @@ def user_data(machine: Machine, host_keys: Sequence[HostKey] = (), *, keep_host_
 
     keep_host_keys: the machine keeps those that it has.
     Data, and text that is a cloud-config, are merged key by key (lists are appended); any other text, such as a
-    script, goes beside ours as a part of its own.
+    script, goes beside ours as a part of its own. What becomes a cloud-config in the guest is merged there in the same
+    way.
     """
     ours = _cloud_config(machine, host_keys, keep_host_keys)
     theirs = machine.seed.user_data
@@ -148,7 +159,8 @@ def _cloud_config(machine: Machine, host_keys: Sequence[HostKey], keep_host_keys
     config: dict[str, t.Any] = {
         "hostname": seed.hostname,
         "preserve_hostname": False,
-        "manage_etc_hosts": True,
+        # It would be written over at each boot.
+        "manage_etc_hosts": not any(posixpath.normpath(file.path) == "/etc/hosts" for file in seed.files),
         "users": [_user(User(seed.user, None, (), "/bin/bash", True, seed.authorized_keys, seed.password_hash))],
         "ssh_pwauth": seed.ssh_pwauth,
         "runcmd": [["sh", "-c", _PYTHON_WHEN_MISSING], *seed.run_commands],
@@ -277,9 +289,13 @@ def _multipart(ours: str, theirs: str) -> str:
     kind = user_data_kind(theirs) or "plain"
     # A boundary of its own making would be a new one each time, and the seed's hash with it.
     parts = MIMEMultipart(boundary=f"==={hashlib.sha256(theirs.encode()).hexdigest()[:32]}===")
-    for index, (text, subtype) in enumerate(((ours, "cloud-config"), (theirs, kind))):
+    texts = [(ours, "cloud-config"), (theirs, kind)]
+    merged = kind in _BECOME_CLOUD_CONFIG
+    for index, (text, subtype) in enumerate(reversed(texts) if merged else texts):
         part = MIMEText(text, subtype, "utf-8")
         part.add_header("Content-Disposition", "attachment", filename=f"part-{index}")
+        if merged and text is ours:
+            part.add_header("Merge-Type", _MERGE_TYPE)
         parts.attach(part)
     return parts.as_string()
 
@@ -287,6 +303,12 @@ def _multipart(ours: str, theirs: str) -> str:
 def _json(data: t.Any) -> str:
     text = json.dumps(data, indent=2, ensure_ascii=False)
     return _NOT_AS_IT_IS.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n"
+
+
+def require_bsdtar(where: str) -> None:
+    """Raise UnsupportedError on a hypervisor without it: disks would be made before anybody knows. where: the place of
+    the seed."""
+    require_program(_PROGRAM, _MISSING, _HINT, where)
 
 
 def seed_image(documents: Mapping[str, str]) -> bytes:
@@ -297,10 +319,10 @@ def seed_image(documents: Mapping[str, str]) -> bytes:
     Raises UnsupportedError without bsdtar, HostError when it fails.
     """
     archive = tar_of({name: text.encode() for name, text in documents.items()}, 0o400)
-    command = ["bsdtar", "-cf", "-", "--format=iso9660", f"--options=iso9660:volume-id={VOLUME_LABEL}", "@-"]
+    command = [_PROGRAM, "-cf", "-", "--format=iso9660", f"--options=iso9660:volume-id={VOLUME_LABEL}", "@-"]
     with program_errors(
-        "the hypervisor has no bsdtar to build the seed with",
-        "Install its package (libarchive-tools on Debian and Ubuntu, bsdtar elsewhere)",
+        _MISSING,
+        _HINT,
         f"the seed could not be built: bsdtar did not end within {_BUILD_SECONDS} s",
     ):
         answer = run_program(command, data=archive, timeout_seconds=_BUILD_SECONDS)

@@ -89,11 +89,14 @@ time_zone() {
     [ ! -f /etc/timezone ] || echo "$1" >/etc/timezone
 }
 
+# Without PAM sshd refuses who is locked with a "!", the right key or not.
+no_password() { echo "$1:*" | chpasswd -e 2>/dev/null || die "the image's chpasswd cannot lock the password of $1"; }
+
 # account NAME SHELL FULL-NAME
 account() {
     # Whoever is there already keeps his account, not his password.
     if id -u "$1" >/dev/null 2>&1; then
-        if [ "$1" != root ]; then if has usermod; then usermod -L "$1"; else passwd -l "$1" >/dev/null; fi; fi
+        no_password "$1"
         return
     fi
     shell=$2
@@ -109,8 +112,7 @@ account() {
         fi
     elif has adduser; then
         adduser -D -s "$shell" -g "$3" "$1"
-        # Without PAM sshd refuses who is locked with a "!".
-        echo "$1:*" | chpasswd -e 2>/dev/null
+        no_password "$1"
     else
         die "the image has neither useradd nor adduser"
     fi

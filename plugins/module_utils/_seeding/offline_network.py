@@ -19,6 +19,8 @@ from .nocloud import INTERFACE_NAME_LENGTH, all_routes, asks_dhcp4, network_conf
 
 # Sorts before the files that distributions bring.
 _PREFIX = "10-brine-virt-"
+# A kernel without IPv6 has none.
+_ACCEPT_RA = "/proc/sys/net/ipv6/conf/$IFACE/accept_ra"
 
 
 def network_files(machine: Machine) -> dict[str, str]:
@@ -115,7 +117,10 @@ def interfaces(nics: Sequence[Nic]) -> str:
 
 
 def _stanzas(nic: Nic, name: str) -> list[str]:
-    """The iface stanzas of a nic; what is to be done once stands in the first of them."""
+    """The iface stanzas of a nic; what is to be done once stands in the first of them.
+
+    So does what ifupdown has no option for, where it leaves IPv6 to the kernel.
+    """
     stanzas = [["inet dhcp"]] if asks_dhcp4(nic) else []
     for address in nic.addresses:
         stanzas.append([f"inet{'6' if family(address) == 6 else ''} static", f"address {address}"])
@@ -124,9 +129,12 @@ def _stanzas(nic: Nic, name: str) -> list[str]:
     elif nic.accept_ra and not _of_family(6, nic.addresses):
         stanzas.append(["inet6 auto"])
     stanzas = stanzas or [["inet manual", "up ip link set dev $IFACE up"]]
-    for stanza in stanzas:
-        if nic.accept_ra is not None and stanza[0] in ("inet6 static", "inet6 dhcp"):
+    with_option = [stanza for stanza in stanzas if stanza[0] in ("inet6 static", "inet6 dhcp")]
+    if nic.accept_ra is not None:
+        for stanza in with_option:
             stanza.append(f"accept_ra {2 if nic.accept_ra else 0}")
+    if nic.accept_ra is False and not with_option:
+        stanzas[0].append(f"pre-up [ ! -e {_ACCEPT_RA} ] || echo 0 >{_ACCEPT_RA}")
     if nic.mtu is not None:
         stanzas[0].append(f"pre-up ip link set dev $IFACE mtu {nic.mtu}")
     if nic.nameservers:

@@ -8,11 +8,9 @@ https://libguestfs.org/virt-sysprep.1.html
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 
-from .._base.commands import program_errors, run_program
-from .._base.errors import UnsupportedError
+from .._base.commands import program_errors, require_program, run_program
 from .guestfs import appliance_environment, failure
 
 _PROGRAM = "virt-sysprep"
@@ -27,8 +25,7 @@ _OPTIONS = ("--hostname", "localhost", "--delete", "/var/lib/cloud/*", "--selinu
 
 def require_virt_sysprep() -> None:
     """Raise UnsupportedError on a hypervisor without it: copying a disk takes long, and would be for nothing."""
-    if shutil.which(_PROGRAM) is None:
-        raise UnsupportedError(_MISSING, hint=_HINT)
+    require_program(_PROGRAM, _MISSING, _HINT)
 
 
 def remove_identity(

@@ -62,7 +62,8 @@ FUNCTIONS: dict[t.Any, Values] = {
 }
 
 _NETWORK = rf"(?:{values.IPV4}(?:/[0-9.]+)?|{values.IPV6}(?:/[0-9]+)?)"
-_WORDS = values.TEXT | values.items(values.TEXT, alone=False, null=True)
+_WORD = Values({"number": {}}, patterns=("",))
+_WORDS = _WORD | values.items(_WORD, alone=False)
 _VERSION = {"version": Values(words=(1, 2)).schema(null=False)}
 _NETWORK_CONFIG = Values({"object": {"required": ["version"], "properties": _VERSION}})
 _USER_DATA = "|".join(seed.USER_DATA_KINDS)
@@ -74,7 +75,7 @@ PLACES: dict[str, Values] = {
     "nics.routes.to": Values(words=("default",)) | values.whole_texts(_NETWORK),
     "nics.routes.via": values.PLAIN_ADDRESS,
     "order": values.numbers(0, 9999) | Values(words=(NO_ORDER,)),
-    "seed.run_commands": values.items(_WORDS, alone=False, null=True),
+    "seed.run_commands": values.items(_WORDS, alone=False),
     # As it is, or with the key `network` around it, as in cloud.cfg.d.
     "seed.network": Values(
         {

@@ -28,6 +28,7 @@ BEYOND = re.compile(
     "given together|at once|is taken by|unknown (disk|nic) profile|neither a size nor an image|cannot be an overlay"
     "|has no name|a cdrom has no|have the same|it is the fo|it is next to|the profile is in"
     "|in seed.* already|not base64|more than one gateway|could reach it|cannot be reached|not a network"
+    "|of a whole network|such as 192.0.2.1|no interface can have|none of the networks|Networks: |own address"
 )
 
 

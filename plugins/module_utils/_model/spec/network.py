@@ -10,7 +10,7 @@ import re
 import typing as t
 from collections.abc import Mapping
 
-from ..._base.errors import InputError
+from ..._base.errors import InputError, Mistakes
 from .fields import validators
 
 _DOMAIN = re.compile(r"^(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?\Z")
@@ -84,7 +84,7 @@ def _route(value: t.Any, where: str) -> dict[str, t.Any]:
 
 # Beside these, a nic has the rules of its device.
 NETWORK_RULES: dict[str, validators.Rule] = {
-    "addresses": validators.list_of(_without_zone(validators.interface_address)),
+    "addresses": validators.list_of(_without_zone(validators.host_address)),
     "gateway": _gateways,
     "nameservers": validators.list_of(_address),
     "search": validators.list_of(domain),
@@ -96,13 +96,44 @@ NETWORK_RULES: dict[str, validators.Rule] = {
 }
 
 
-def check_network(nic: Mapping[str, t.Any], where: str) -> None:
-    """Refuse a gateway out of reach, of a nic that was read by NETWORK_RULES. where: the place of the gateway."""
-    families = {family(address) for address in nic.get("addresses", ())}
+def check_network(nic: Mapping[str, t.Any], at: t.Callable[[str], str]) -> None:
+    """Refuse a gateway out of reach, of a nic that was read by NETWORK_RULES. at: the place of an option.
+
+    Raises InputError with a line for each. Where DHCP or a router may give the nic another address, one that reaches it
+    may be among those.
+    """
+    mistakes = Mistakes()
     for gateway in nic.get("gateway", ()):
-        if family(gateway) not in families:
-            raise InputError(
-                f"the nic has a gateway {gateway} and no address that could reach it",
-                where=where,
-                hint="Give it one in addresses, or leave the gateway to DHCP",
-            )
+        with mistakes.noted():
+            if not _networks(nic, family(gateway)):
+                raise InputError(
+                    f"the nic has a gateway {gateway} and no address that could reach it",
+                    where=at("gateway"),
+                    hint="Give it one in addresses, or leave the gateway to DHCP",
+                )
+            _check_reach(gateway, nic, at("gateway"))
+    for index, route in enumerate(nic.get("routes", ())):
+        with mistakes.noted():
+            _check_reach(route["via"], nic, f"{at('routes')}[{index}].via")
+    mistakes.conclude()
+
+
+def _networks(nic: Mapping[str, t.Any], version: int) -> list[t.Any]:
+    return [ipaddress.ip_interface(own).network for own in nic.get("addresses", ()) if family(own) == version]
+
+
+def _check_reach(via: str, nic: Mapping[str, t.Any], where: str) -> None:
+    if via in {own.partition("/")[0] for own in nic.get("addresses", ())}:
+        raise InputError(f"{via} is the nic's own address", where=where, hint="Give that of the router")
+    version, address = family(via), ipaddress.ip_address(via)
+    networks = _networks(nic, version)
+    given_others = nic.get("dhcp4") if version == 4 else nic.get("dhcp6") or nic.get("accept_ra")
+    # A nic whose network is itself alone has its gateway elsewhere, and that is no slip.
+    alone = any(network.num_addresses == 1 for network in networks)
+    if not networks or given_others or alone or address.is_link_local or any(address in net for net in networks):
+        return
+    raise InputError(
+        f"{via} is in none of the networks that the nic has addresses of",
+        where=where,
+        hint=f"Networks: {', '.join(map(str, networks))}",
+    )

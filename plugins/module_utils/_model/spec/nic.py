@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..._base.errors import InputError
+from ..._base.errors import InputError, inside
 from ..._base.xml import etree
 from .fields import validators
 from .fields.given import GivenOptions
@@ -65,6 +65,46 @@ class _ShortGroup(GroupField):
         return super().check(value if isinstance(value, Mapping) else {self.short: value}, where, have)
 
 
+class _FilterField(_ShortGroup):
+    """Variables alone are for a nic that has a filter."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        clean = super().check(value, where, have)
+        if clean and "name" not in clean and not (have or {}).get("name"):
+            raise InputError("name is missing", where=where, hint="Give the name of the filter")
+        return clean
+
+
+# https://libvirt.org/formatdomain.html#virtual-port-types; what each has is in libvirt's schema networkcommon.rng.
+_PORT_WORDS: dict[str, tuple[str, ...]] = {
+    "802.1Qbg": ("managerid", "typeid", "typeidversion", "instanceid"),
+    "802.1Qbh": ("profileid",),
+    "openvswitch": ("interfaceid", "profileid"),
+    "midonet": ("interfaceid",),
+}
+_MIDONET = "midonet"
+
+
+class _VirtualPortField(_ShortGroup):
+    """Each type has words of its own; without a type, the network that the nic is in has one."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        clean = super().check(value, where, have)
+        there = have or {}
+        kind = clean.get("type", there.get("type"))
+        words = _PORT_WORDS.get(kind, clean)
+        wrong = next((word for word in clean if word not in ("type", *words)), None)
+        if wrong is not None:
+            raise InputError(
+                f"a virtualport of type {kind} has no {wrong}",
+                where=inside(where, wrong),
+                hint=f"It has {', '.join(words)}",
+            )
+        if kind == _MIDONET and "interfaceid" not in {**there, **clean}:
+            raise InputError("interfaceid is missing", where=where, hint=f"A virtualport of type {kind} needs it")
+        return clean
+
+
 @dataclass(frozen=True)
 class _LinkStateField(AttributeField):
     """``up`` or ``down``; YAML's words for true and false do as well."""
@@ -96,6 +136,31 @@ class _VlanField(ListField):
         super().write(parent, value)
 
 
+# What libvirt's schema takes; a refusal of its own names no place.
+_UUID = validators.pattern(
+    r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}",
+    "a UUID",
+    "09b11c53-8b5c-4eeb-8f00-d84eaa0aaa3b",
+)
+_BYTE = validators.pattern(r"0x[0-9a-fA-F]{1,2}|[0-9]{1,2}|1[0-9]{2}|2[0-4][0-9]|25[0-5]", "a number up to 255", "11")
+_THREE_BYTES = validators.pattern(
+    r"0x[0-9a-fA-F]{1,6}|[0-9]{1,7}|1[0-5][0-9]{6}|16[0-6][0-9]{5}|167[0-6][0-9]{4}|1677[0-6][0-9]{3}"
+    r"|16777[01][0-9]{2}|1677720[0-9]|1677721[0-5]",
+    "a number up to 16777215",
+    "1193047",
+)
+_PORT_RULES: dict[str, validators.Rule] = {
+    "interfaceid": _UUID,
+    "profileid": validators.pattern(r"[A-Za-z0-9_.:-]{1,39}", "an identifier of up to 39 characters", "prof1"),
+    "managerid": _BYTE,
+    "typeid": _THREE_BYTES,
+    "typeidversion": _BYTE,
+    "instanceid": _UUID,
+}
+_FILTER = validators.pattern(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}", "the name of a filter", "clean-traffic")
+_VARIABLE = validators.pattern(r"[A-Za-z0-9_]+", "the name of a variable", "IP")
+_VARIABLE_VALUE = validators.pattern(r"[A-Za-z0-9_.:]+", "the value of a variable", "192.0.2.1")
+
 _KIB_PER_SECOND = validators.whole_number(1, 2**32)
 _BANDWIDTH = tuple(AttributeField(word, _KIB_PER_SECOND, f"@{word}") for word in ("average", "peak", "burst", "floor"))
 # Lines below <interface>.
@@ -110,35 +175,32 @@ NIC_OPTIONS: tuple[Field, ...] = (
             AttributeField("native", validators.choice("tagged", "untagged"), "@nativeMode"),
         ),
         short="id",
+        required=("id",),
     ),
-    _ShortGroup(
+    _VirtualPortField(
         "virtualport",
         "virtualport",
         (
-            AttributeField("type", validators.choice("802.1Qbg", "802.1Qbh", "openvswitch", "midonet"), "@type"),
-            *(
-                AttributeField(
-                    word, validators.pattern(r"[A-Za-z0-9_.:-]+", "an identifier", "prof1"), f"parameters@{word}"
-                )
-                for word in ("interfaceid", "profileid", "managerid", "typeid", "typeidversion", "instanceid")
-            ),
+            AttributeField("type", validators.choice(*_PORT_WORDS), "@type"),
+            *(AttributeField(word, rule, f"parameters@{word}") for word, rule in _PORT_RULES.items()),
         ),
         short="type",
     ),
     AttributeField("mtu", validators.whole_number(68, 65535), "mtu@size"),
     _LinkStateField("link", validators.choice("up", "down"), "link@state"),
-    _ShortGroup(
+    _FilterField(
         "filter",
         "filterref",
         (
-            AttributeField("name", validators.name, "@filter"),
+            AttributeField("name", _FILTER, "@filter"),
             NamedListField(
                 "parameters",
                 "parameter",
                 "name",
-                validators.name,
-                (AttributeField("value", validators.text, "@value"),),
+                _VARIABLE,
+                (AttributeField("value", _VARIABLE_VALUE, "@value"),),
                 short="value",
+                required=("value",),
             ),
         ),
         short="name",
@@ -177,7 +239,7 @@ def read_nic(device: GivenOptions, machine_name: str, have: Mapping[str, t.Any] 
     """
     there = have or {}
     given = device.read(rules_beside(NIC_RULES, NIC_OPTIONS, have))
-    check_network(given, device.at("gateway"))
+    check_network(given, device.at)
     if have is not None and all(given.get(word, have.get(word)) == have.get(word) for word in ("type", "source")):
         given.update({word: have.get(word, "") for word in ("type", "source")})
         given.setdefault("model", have.get("model", ""))

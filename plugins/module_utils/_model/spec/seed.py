@@ -87,7 +87,17 @@ _hostname = matching(
 def _command(value: t.Any, where: str) -> t.Any:
     """A command as cloud-init's runcmd takes it: a line for the shell, or a list of words."""
     if isinstance(value, (list, tuple)):
-        return [validators.text(word, f"{where}[{index}]") for index, word in enumerate(value)]
+        return [_word(word, f"{where}[{index}]") for index, word in enumerate(value)]
+    return _word(value, where)
+
+
+def _word(value: t.Any, where: str) -> str:
+    if value is None or isinstance(value, bool):
+        raise InputError(
+            f"{validators.written(value)!r} is not a command, and no word of one",
+            where=where,
+            hint="Write it in quotes, or leave it out",
+        )
     return validators.text(value, where)
 
 
@@ -163,8 +173,10 @@ SEED_RULES: dict[str, validators.Rule] = {
 
 
 def read_seed(value: t.Any, where: str) -> dict[str, t.Any]:
-    """The keys of a seed that were given, checked, by the fields of Seed. Raises InputError with the place."""
-    return validators.read_mapping(value, where, SEED_RULES)
+    """The keys of a seed that were given, checked, by the fields of Seed; a null stays. Raises InputError with the
+    place."""
+    clean = validators.read_mapping(value, where, SEED_RULES)
+    return {**clean, **{str(key): None for key, item in value.items() if item is None}}
 
 
 def make_seed(
@@ -177,10 +189,16 @@ def make_seed(
 ) -> Seed:
     """The seed of a machine from what read_seed has read: its own keys, over those for all machines.
 
+    A null of its own takes away what is said for all. Who says anything of a seed gets one, unless its own method is
+    none.
     where: the place of the machine's own seed; common: of the one for all. Raises InputError when the keys do not go
     together.
     """
-    spec = {**(defaults or {}), **given}
+    base = dict(defaults or {})
+    own = [key for key, value in given.items() if value is not None]
+    if own and "method" not in given and base.get("method") == "none":
+        del base["method"]
+    spec = {key: value for key, value in {**base, **given}.items() if value is not None}
 
     def place(key: str) -> str:
         return inside(where if key in given else common, key)
@@ -188,6 +206,13 @@ def make_seed(
     if "hostname" not in spec:
         spec["hostname"] = spec["fqdn"].split(".")[0] if "fqdn" in spec else hostname_of(machine_name)
     seed = Seed(**spec)
+    if given.get("method") == "none" and own != ["method"]:
+        key = next(key for key in own if key != "method")
+        raise InputError(
+            f"{key} is for a seed, and this machine has method none",
+            where=place(key),
+            hint="Leave out one of the two",
+        )
     if seed.method == "guestfs":
         for key in _NEEDS_CLOUD_INIT:
             if getattr(seed, key):

@@ -235,6 +235,25 @@ def interface_address(value: t.Any, where: str) -> str:
         ) from exc
 
 
+def host_address(value: t.Any, where: str) -> str:
+    """An address with its prefix length that an interface can have: that of a host in its network."""
+    interface = ipaddress.ip_interface(interface_address(value, where))
+    own, network = interface.ip, interface.network
+    if own.is_unspecified or own.is_loopback or own.is_multicast:
+        raise InputError(
+            f"{value!r} is an address that no interface can have", where=where, hint="Give one of the machine's own"
+        )
+    # Of a prefix with one or two addresses, each is one of a host: RFC 3021, RFC 6164.
+    at_end = own in (network.network_address, network.broadcast_address)
+    if network.num_addresses > 2 and at_end and (own.version == 4 or own == network.network_address):
+        raise InputError(
+            f"{value!r} is the address of a whole network",
+            where=where,
+            hint=f"Give the host's own address in it, such as {network.network_address + 1}/{network.prefixlen}",
+        )
+    return str(interface)
+
+
 def address(value: t.Any, where: str) -> str:
     """A plain address."""
     try:

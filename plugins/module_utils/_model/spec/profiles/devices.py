@@ -92,6 +92,9 @@ def _nameless(kind: str, where: str) -> InputError:
 
 def _by_name(kind: str, devices: Mapping[t.Any, t.Any], where: str) -> list[GivenOptions]:
     words = DEVICE_WORDS[kind]
+    if "name" in devices and devices["name"] is None:
+        # Somebody has begun to write one, and has not called it "name".
+        raise _nameless(kind, where)
     if devices and all(
         key in words and value is not None and not isinstance(value, Mapping) for key, value in devices.items()
     ):

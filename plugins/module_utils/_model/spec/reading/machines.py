@@ -152,7 +152,7 @@ def _read(spec: t.Any, common: _Common, where: str, find_existing: FindExisting)
     nics = resolve_devices("nic", common.nic_profiles, options, have and have.get("nics", {}))
     for key in ("disk_profile", "disks", "nic_profile", "nics", "clone"):
         given.pop(key, None)
-    seed_base = dict(common.seed)
+    seed_base = {key: value for key, value in common.seed.items() if value is not None}
     if switched(spec.get("seed")) is True and seed_base.get("method") == "none":
         del seed_base["method"]
     image = given.pop("image", None)
@@ -165,7 +165,8 @@ def _read(spec: t.Any, common: _Common, where: str, find_existing: FindExisting)
     check_firmware(given, options)
     if have or {"vcpus", "memory"} <= hardware.keys() and not unseen:
         check_hardware(hardware, vcpus, options, have or {})
-    seed = given.pop("seed", {})
+    # A null of its own counts where it takes something away.
+    seed = {key: value for key, value in given.pop("seed", {}).items() if value is not None or key in seed_base}
     machine = Machine(
         vcpus=vcpus,
         memory_mib=memory_mib,

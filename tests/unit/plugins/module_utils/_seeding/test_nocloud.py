@@ -178,6 +178,13 @@ def test_files() -> None:
     ]
 
 
+@pytest.mark.parametrize("path", ["/etc/hosts", "/etc//hosts"])
+def test_a_hosts_file_of_the_users_own_stays(path: str) -> None:
+    """cloud-init writes files before it writes that one, and at each boot: config/cloud.cfg.tmpl, update_etc_hosts."""
+    assert documents(seed={"files": [{"path": path}]})["user-data"]["manage_etc_hosts"] is False
+    assert documents(seed={"files": [{"path": "/etc/hosts.allow"}]})["user-data"]["manage_etc_hosts"] is True
+
+
 def test_network_words() -> None:
     words = {
         "addresses": ["192.0.2.10/24", "2001:db8::2/64"],
@@ -254,22 +261,49 @@ def test_a_script_becomes_a_part_of_its_own() -> None:
     assert script == b"#!/bin/sh\ntouch /hello\n"
 
 
+def parts_of(user_data: str) -> list[email.message.Message]:
+    text = seed_documents(machine(seed={"user_data": user_data}), ())["user-data"]
+    return t.cast("list[email.message.Message]", email.message_from_string(text).get_payload())
+
+
 @pytest.mark.parametrize(
     ("start", "kind"),
     [
         ("#include-once\n", "x-include-once-url"),
         ("#include\n", "x-include-url"),
-        ("#cloud-boothook\n", "cloud-boothook"),
         ("#cloud-config-archive\n- {}\n", "cloud-config-archive"),
         ("## template: jinja\n#cloud-config\n", "jinja2"),
-        ("#part-handler\n", "part-handler"),
     ],
 )
+def test_what_can_become_cloud_config_in_the_guest_is_merged_there(start: str, kind: str) -> None:
+    """By default, the keys of a later part take the place of those of an earlier one: users, runcmd, packages.
+
+    Ours comes last and says how it is merged, by the rules that `merge` has: keys theirs, lists one after the other,
+    ours first. The code of cloud-init 21.1, 22.1, 22.4.2, 23.4.4, 24.4.1 and 25.1.4 does so with these parts.
+    """
+    theirs, ours = parts_of(start)
+    assert theirs.get_content_type() == f"text/{kind}"
+    assert theirs.get_payload(decode=True) == start.encode()
+    assert ours.get_content_type() == "text/cloud-config"
+    assert ours["Merge-Type"] == "dict(no_replace,recurse_list)+list(prepend)+str()"
+    assert "Merge-Type" not in theirs
+
+
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [("#cloud-boothook\n", "cloud-boothook"), ("#part-handler\n", "part-handler"), ("#!/bin/sh\n", "x-shellscript")],
+)
 def test_other_kinds_of_user_data(start: str, kind: str) -> None:
-    text = seed_documents(machine(seed={"user_data": start}), ())["user-data"]
-    parts = t.cast("list[email.message.Message]", email.message_from_string(text).get_payload())
-    assert parts[1].get_content_type() == f"text/{kind}"
-    assert parts[1].get_payload(decode=True) == start.encode()
+    ours, theirs = parts_of(start)
+    assert ours.get_content_type() == "text/cloud-config"
+    assert "Merge-Type" not in ours
+    assert theirs.get_content_type() == f"text/{kind}"
+    assert theirs.get_payload(decode=True) == start.encode()
+
+
+def test_a_seed_with_a_script_has_the_hash_that_it_always_had() -> None:
+    spec = machine(seed={"user_data": "#!/bin/sh\ntouch /hello\n"})
+    assert seed_digest(spec) == "4486cc2754f2f43dda15610277f3017758348c5f1fce488161f5c535e79bc1ce"
 
 
 def test_dates_of_yaml_are_texts_again() -> None:

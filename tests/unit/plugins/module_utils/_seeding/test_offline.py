@@ -115,6 +115,29 @@ def test_root_needs_no_sudo() -> None:
     assert not [call for call in calls(machine({"user": "root"})) if call[0] == "sudoer"]
 
 
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_who_is_there_already_has_no_password_without_a_hash_root_no_more_than_others(shell: str) -> None:
+    """With a * in place of a hash, which no password has, sshd takes keys with PAM and without; a ! only with it."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    functions = seed_files(machine(), ())[SCRIPT].decode().rpartition("\n}\n\n")[0] + "\n}\n"
+    # In place of the image's programs, which would change this machine.
+    image = """
+        id() { [ "$2" != new ]; }
+        chpasswd() { echo "chpasswd $*: $(cat)"; }
+        usermod() { echo "usermod $*"; }
+        useradd() { echo useradd; }
+    """
+    accounts = "".join(f"account {name} /bin/sh ''\n" for name in ("root", "daemon", "new"))
+    done = subprocess.run(
+        [shell, "-eu", "-s", "/stage"],
+        input=f"{functions}{image}{accounts}".encode(),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode().splitlines() == ["chpasswd -e: root:*", "chpasswd -e: daemon:*", "useradd"]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(CHARACTERS, max_size=30), st.text(CHARACTERS, max_size=30))
 def test_no_text_breaks_out_of_the_script(name: str, content: str) -> None:

@@ -149,6 +149,30 @@ def test_stanzas_of_ifupdown(words: dict[str, t.Any], stanzas: list[str]) -> Non
     assert [line.partition(" nic0 ")[2] for line in lines if line.startswith("iface nic0")] == stanzas
 
 
+@pytest.mark.parametrize(
+    ("words", "by_hand"),
+    [
+        ({}, True),
+        ({"dhcp4": False}, True),
+        ({"addresses": ["192.0.2.1/24"]}, True),
+        # ifupdown has an option for these.
+        ({"dhcp6": True}, False),
+        ({"addresses": ["2001:db8::2/64"]}, False),
+    ],
+    ids=str,
+)
+def test_ifupdown_refuses_router_advertisements_on_a_nic_without_ipv6_of_its_own(
+    words: dict[str, t.Any], by_hand: bool
+) -> None:
+    setting = "/proc/sys/net/ipv6/conf/$IFACE/accept_ra"
+    text = network_files(machine({**DHCP, **words, "accept_ra": False}))["ifupdown/interfaces"]
+    assert (f"    pre-up [ ! -e {setting} ] || echo 0 >{setting}\n" in text, "accept_ra 0" in text) == (
+        by_hand,
+        not by_hand,
+    )
+    assert "accept_ra" not in network_files(machine({**DHCP, **words}))["ifupdown/interfaces"]
+
+
 def test_resolver_files_only_where_name_servers_are_named() -> None:
     files = network_files(machine(STATIC, DHCP))
     assert files["resolver/resolv.conf"] == (

@@ -258,6 +258,9 @@ def test_a_nic_whose_name_yaml_reads_as_a_number() -> None:
     assert found.entry["nics"] == [{"name": "0", "bridge": "br0", "addresses": ["192.0.2.20/24"]}]
 
 
+PORT = "1f0bba73-3f8b-4b1c-9a5e-6d2c0a9e7b11"
+
+
 def test_a_port_of_a_switch_is_one_machines() -> None:
     port = {"type": "802.1Qbg", "managerid": "11", "instanceid": "09b11c53-8b5c-4eeb-8f00-d84eaa0aaa4f"}
     nics = [{"name": "eth0", "direct": "eno1", "virtualport": port}]
@@ -265,7 +268,7 @@ def test_a_port_of_a_switch_is_one_machines() -> None:
     assert found.entry["nics"][0]["virtualport"] == {"type": "802.1Qbg", "managerid": "11"}
     assert "nics.eth0.virtualport.instanceid: left out, as it is web1's" in found.remarks
     # What is said of the clone's own is not.
-    given = {"eth0": {"virtualport": {"type": "802.1Qbg", "instanceid": "1"}}}
+    given = {"eth0": {"virtualport": {"type": "802.1Qbg", "instanceid": PORT}}}
     found = clone(nics=nics, given=given)
     assert found.entry["nics"][0]["virtualport"] == given["eth0"]["virtualport"]
     assert not [remark for remark in found.remarks if "virtualport" in remark]
@@ -277,8 +280,8 @@ def test_a_port_that_somebody_has_made_for_the_machine_is_asked_for() -> None:
         "nics.eth0: machine web1 has the port 1 of its midonet there. Say which one its clone gets:"
         ' -e \'{"nics": {"eth0": {"virtualport": {"type": "midonet", "interfaceid": "UUID"}}}}\''
     )
-    given = {"eth0": {"virtualport": {"type": "midonet", "interfaceid": "2"}}}
-    assert clone(nics=nics, given=given).entry["nics"][0]["virtualport"]["interfaceid"] == "2"
+    given = {"eth0": {"virtualport": {"type": "midonet", "interfaceid": PORT}}}
+    assert clone(nics=nics, given=given).entry["nics"][0]["virtualport"]["interfaceid"] == PORT
 
 
 def test_a_console_is_as_the_export_has_it() -> None:

@@ -68,20 +68,12 @@ def contains(interface: str, host: str) -> bool:
 
 
 def _rule_of_interfaces(value: t.Any, where: str) -> tuple[str, ...]:
-    found: tuple[str, ...] = validators.list_of(validators.interface_address)(value, where)
+    found: tuple[str, ...] = validators.list_of(validators.host_address)(value, where)
     for index, item in enumerate(found):
         interface = ipaddress.ip_interface(item)
         place, network = f"{where}[{index}]", interface.network
         if "%" in item:
             raise InputError(f"{item!r} has a zone (%)", where=place, hint="Leave it out")
-        # Of a prefix with one or two addresses, each is one of a host: RFC 3021, RFC 6164.
-        at_end = interface.ip in (network.network_address, network.broadcast_address)
-        if network.num_addresses > 2 and at_end and (interface.version == 4 or interface.ip == network.network_address):
-            raise InputError(
-                f"{item!r} is the address of a whole network",
-                where=place,
-                hint=f"Give the host's own address in it, such as {network.network_address + 1}/{network.prefixlen}",
-            )
         for other in found[:index]:
             if network.overlaps(ipaddress.ip_interface(other).network):
                 raise InputError(f"{item} overlaps {other}", where=place, hint="Give each network its own prefix")

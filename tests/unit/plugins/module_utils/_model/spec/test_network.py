@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.network imp
 
 def read(nic: dict[str, t.Any]) -> dict[str, t.Any]:
     given = validators.read_mapping(nic, "nics[0]", NETWORK_RULES)
-    check_network(given, "nics[0].gateway")
+    check_network(given, lambda key: f"nics[0].{key}")
     return given
 
 
@@ -28,6 +28,21 @@ def read(nic: dict[str, t.Any]) -> dict[str, t.Any]:
         ({"addresses": ["192.0.2.10"]}, "addresses[0]", "prefix"),
         ({"addresses": ["fe80::1%eth0/64"]}, "addresses[0]", "zone"),
         ({"gateway": ["192.0.2.1", "192.0.2.2"]}, "gateway", "more than one gateway"),
+        ({"addresses": ["192.0.2.10/24", "192.0.2.0/24"]}, "addresses[1]", "such as 192.0.2.1/24"),
+        ({"addresses": ["192.0.2.255/24"]}, "addresses[0]", "of a whole network"),
+        ({"addresses": ["0.0.0.0/0"]}, "addresses[0]", "no interface can have"),
+        ({"addresses": ["::/64"]}, "addresses[0]", "no interface can have"),
+        ({"addresses": ["::1/64"]}, "addresses[0]", "no interface can have"),
+        ({"addresses": ["127.0.0.1/8"]}, "addresses[0]", "no interface can have"),
+        ({"addresses": ["224.0.0.5/24"]}, "addresses[0]", "no interface can have"),
+        ({"gateway": "198.51.100.1", "addresses": ["192.0.2.10/24"]}, "gateway", "in none of the networks"),
+        ({"gateway": "192.0.2.10", "addresses": ["192.0.2.10/24"]}, "gateway", "the nic's own address"),
+        ({"gateway": "2001:db8:1::1", "addresses": ["2001:db8::2/64"]}, "gateway", "Networks: 2001:db8::/64"),
+        (
+            {"routes": [{"to": "default", "via": "198.51.100.1"}], "addresses": ["192.0.2.10/24"]},
+            "routes[0].via",
+            "in none of the networks",
+        ),
         ({"gateway": "192.0.2.1"}, "gateway", "no address that could reach it"),
         ({"gateway": "2001:db8::1", "addresses": ["192.0.2.10/24"]}, "gateway", "no address that could reach it"),
         ({"gateway": "fe80::1%x\n[y]"}, "gateway[0]", "zone"),
@@ -55,6 +70,31 @@ def test_a_single_gateway_and_one_of_each_family() -> None:
     assert read({"addresses": addresses, "gateway": "192.0.2.1"})["gateway"] == ("192.0.2.1",)
     both = ["192.0.2.1", "fe80::1"]
     assert read({"addresses": addresses, "gateway": both})["gateway"] == tuple(both)
+
+
+FAR = [{"to": "default", "via": "198.51.100.1"}]
+FAR6 = [{"to": "default", "via": "2001:db8:1::1"}]
+
+
+@pytest.mark.parametrize(
+    "nic",
+    [
+        # DHCP and a router may give another address, from which the gateway can be reached.
+        {"routes": FAR},
+        {"routes": FAR6},
+        {"routes": FAR, "addresses": ["192.0.2.10/24"], "dhcp4": True},
+        {"gateway": "2001:db8:1::1", "addresses": ["2001:db8::2/64"], "dhcp6": True},
+        {"gateway": "2001:db8:1::1", "addresses": ["2001:db8::2/64"], "accept_ra": True},
+        {"gateway": "fe80::1", "addresses": ["2001:db8::2/64"]},
+        # Whoever has no network beside the machine itself has the gateway elsewhere.
+        {"gateway": "198.51.100.1", "addresses": ["192.0.2.10/32"]},
+        # Both addresses of a network for two.
+        {"gateway": "192.0.2.1", "addresses": ["192.0.2.0/31"]},
+    ],
+    ids=str,
+)
+def test_a_gateway_that_may_be_in_reach_is_let_through(nic: dict[str, t.Any]) -> None:
+    assert read(nic)
 
 
 def test_a_default_route_is_spelt_out() -> None:

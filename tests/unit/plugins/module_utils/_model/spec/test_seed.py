@@ -52,6 +52,8 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKey operator@example"
         ({"files": [{"path": "/a", "encoding": "gzip"}]}, "files[0].encoding", "not a choice"),
         ({"files": "/a"}, "files", "not a list"),
         ({"run_commands": "reboot"}, "run_commands", "not a list"),
+        ({"run_commands": ["reboot", None]}, "run_commands[1]", "'null' is not a command"),
+        ({"run_commands": [["echo", True]]}, "run_commands[0][1]", "in quotes"),
         ({"network": {"ethernets": {}}}, "network", "version"),
         ({"network": {"network": {"version": 3}}}, "network.network", "version"),
         ({"network": "dhcp"}, "network", "not a mapping"),
@@ -137,3 +139,70 @@ def test_guestfs_refuses_what_only_cloud_init_does(spec: dict[str, t.Any]) -> No
 def test_a_user_cannot_be_there_twice() -> None:
     with pytest.raises(InputError, match=r"seed.users\[0\].name: 'ansible' is the user of the seed already"):
         make_seed("web1", read_seed({"users": [{"name": "ansible"}]}, "seed"), "seed")
+
+
+MINE: dict[str, t.Any] = {"name": "web1", "vcpus": 1, "memory": 512}
+
+
+@pytest.mark.parametrize(
+    ("common", "unset"),
+    [
+        ({"user": "admin"}, "ansible"),
+        ({"authorized_keys": [KEY]}, ()),
+        ({"password_hash": "$6$abcdefgh$" + "x" * 86}, None),
+        ({"ssh_pwauth": True}, False),
+        ({"users": [{"name": "ops"}]}, ()),
+        ({"packages": ["vim"]}, ()),
+        ({"files": [{"path": "/x"}]}, ()),
+        ({"run_commands": ["true"]}, ()),
+        ({"network": {"version": 2}}, None),
+        ({"user_data": {"a": 1}}, None),
+        ({"hostname": "www"}, "web1"),
+        ({"fqdn": "www.example.org"}, None),
+        ({"method": "guestfs"}, "nocloud"),
+        ({"pool": "ceph"}, "default"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_null_of_a_machine_takes_away_what_is_said_for_all(common: dict[str, t.Any], unset: t.Any) -> None:
+    key = next(iter(common))
+    (machine,) = read_machines([{**MINE, "seed": {key: None}}], seed_defaults=common)
+    assert getattr(machine.seed, key) == unset
+    # For the others it stays as it is, and a null where there is nothing to take away says nothing.
+    for own in ({}, {"timezone": None}):
+        (machine,) = read_machines([{**MINE, "seed": own}], seed_defaults=common)
+        assert getattr(machine.seed, key) != unset
+    assert read_machine({**MINE, "seed": {key: None}}) == read_machine(MINE)
+    (machine,) = read_machines([MINE], seed_defaults={key: None})
+    assert machine == read_machine(MINE)
+    assert not machine.seed_requested
+
+
+@pytest.mark.parametrize(
+    ("own", "method"),
+    [
+        ({"user": "admin"}, "nocloud"),
+        ({"packages": ["vim"]}, "nocloud"),
+        ({"method": "guestfs"}, "guestfs"),
+        (True, "nocloud"),
+        ({}, "none"),
+        (None, "none"),
+        ({"packages": None}, "none"),
+        (False, "none"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("common", [False, {"method": "none"}, {"method": "none", "authorized_keys": [KEY]}], ids=str)
+def test_a_seed_of_its_own_is_one_where_the_others_have_none(common: t.Any, own: t.Any, method: str) -> None:
+    (machine,) = read_machines([{**MINE, "seed": own}], seed_defaults=common)
+    assert machine.seed.method == method
+    if isinstance(common, dict):
+        assert machine.seed.authorized_keys == ((KEY,) if "authorized_keys" in common else ())
+
+
+def test_who_has_no_seed_says_nothing_of_it() -> None:
+    sentence = r"^vms\[0\]\.seed\.packages: packages is for a seed, and this machine has method none"
+    with pytest.raises(InputError, match=sentence):
+        read_machines([{**MINE, "seed": {"method": "none", "packages": ["vim"]}}], where="vms")
+    (machine,) = read_machines([{**MINE, "seed": {"method": "none", "user": None}}], seed_defaults={"packages": ["a"]})
+    assert machine.seed.method == "none"

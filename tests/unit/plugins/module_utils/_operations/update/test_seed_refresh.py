@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import typing as t
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     MachineNotes,
@@ -87,6 +88,16 @@ def test_a_seed_is_refreshed(networked: Host) -> None:
     make(networked, SPEC)
     for change in ({"seed": {"user": "other"}}, {"nics": [{**WAN, "addresses": ["192.0.2.10/24"]}]}):
         assert any("write the new seed" in step.description for step in plan(networked, {**SPEC, **change}).steps)
+
+
+def test_what_a_new_seed_is_built_with_has_to_be_there(
+    networked: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(networked, SPEC)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnsupportedError, match=r"^machines\[0\].seed_policy: the hypervisor has no bsdtar"):
+        plan(networked, {**SPEC, "seed": {"user": "other"}})
+    assert not plan(networked, SPEC).steps
 
 
 def test_a_new_seed_does_not_take_the_network_away(networked: Host) -> None:

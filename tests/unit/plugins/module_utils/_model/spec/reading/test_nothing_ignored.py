@@ -268,6 +268,8 @@ def test_two_devices_under_one_dash_with_options_of_either_need_a_second_dash() 
     # Options that are mappings are no devices.
     assert "the nic has no name" in refusal(nics=[{"bandwidth": {}, "filter": {}}])
     assert "nics[0]: the nic has no name" in refusal(nics=[{"bridge": "br0"}])
+    assert "nics[0]: the nic has no name" in refusal(nics=[{"name": None}])
+    assert "disks: the disk has no name" in refusal(disks={"name": None})
 
 
 def test_a_null_beside_a_name_that_is_a_key_is_an_option() -> None:
