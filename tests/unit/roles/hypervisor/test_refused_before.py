@@ -129,4 +129,4 @@ def test_a_host_that_lacks_packages_is_not_asked(hosts: Hosts) -> None:
     ],
 )
 def test_a_text_where_a_list_belongs(hosts: Hosts, name: str, value: t.Any, right: str) -> None:
-    assert refusal(hosts, **{name: value}) == f"{name}: this is no list; write it as a list: {right}. {NOTHING}"
+    assert refusal(hosts, **{name: value}) == f"{name}: this is not a list; write it as a list: {right}. {NOTHING}"
