@@ -144,7 +144,7 @@ options:
         aliases: [iothread_id]
       serial:
         description:
-          - Serial number that the guest sees, up to 36 letters, digits, blanks and the characters C(_.+-); of a disk on
+          - Serial number that the guest sees, up to 36 letters, digits, spaces and the characters C(_.+-); of a disk on
             the bus V(virtio) the guest sees the first 20. By default the first 20 characters of the name.
         type: str
       boot_order:

@@ -11,7 +11,7 @@ class ModuleDocFragment:
 options:
   seed:
     description:
-      - How the machine is set up at its first boot. V(false) is no seed at all.
+      - How the machine is set up at its first boot. V(false) means no seed at all.
       - The machine's SSH host keys are generated here as well. Their public halves are stored in the machine's
         metadata, from where P(brine.virt.domains#inventory) reads them.
       - The seed is stored on the hypervisor in a volume that root can read. The notes say which parts of it are kept
@@ -21,7 +21,7 @@ options:
     suboptions:
       method:
         description:
-          - V(nocloud) is for images with cloud-init, V(guestfs) for images without; V(none) is no seed.
+          - V(nocloud) is for images with cloud-init, V(guestfs) for images without; V(none) means no seed.
           - V(nocloud) is a small disk that cloud-init reads.
           - V(guestfs) writes into the machine's first disk before it is started, inside libguestfs's appliance, and
             needs guestfish on the hypervisor (C(virt_hypervisor_guestfs) of the role
