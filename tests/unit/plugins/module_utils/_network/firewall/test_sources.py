@@ -44,8 +44,8 @@ def test_addresses_networks_and_names() -> None:
         ("192.0.2.5/24", "h[0]: '192.0.2.5/24' is not an address, network or name. Did you mean 192.0.2.0/24?"),
         (
             "192.0.2.0/33",
-            "h[0]: '192.0.2.0/33' is not an address, network or name. Use an address, a network such as 192.0.2.0/24, or"
-            " a name that the hypervisor can resolve",
+            "h[0]: '192.0.2.0/33' is not an address, network or name. Use an address, a network such as 192.0.2.0/24,"
+            " or a name that the hypervisor can resolve",
         ),
         ("0.0.0.0/0", "h[0]: 0.0.0.0/0 is the whole internet. Name the addresses or networks of the cloud's hosts"),
         ("128.0.0.0/1", f"h[0]: 128.0.0.0/1 is {WIDE}"),
