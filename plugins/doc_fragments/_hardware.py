@@ -125,7 +125,7 @@ options:
       mode:
         description:
           - How the CPU is chosen, as in libvirt.
-          - The default is V(host-model) with KVM. Without KVM it is a model of the level x86-64-v2, which is quick to
+          - The default with KVM is V(host-model), without KVM a model of the level x86-64-v2, which is quick to
             emulate; an image that needs more, such as those of RHEL 10, needs V(maximum) there.
         type: str
         choices: [host-model, host-passthrough, maximum, custom]

@@ -35,6 +35,18 @@ options:
   settings:
     description: The inventory variables of the hypervisors, as in P(brine.virt.place#filter); V(hostvars) will do.
     type: dict
+  anti_affinity:
+    description: What to do with a machine that could only be moved to where others of its anti-affinity groups are.
+    type: str
+    choices:
+      require: it stays
+      prefer: it is moved where no more of them are than on its own hypervisor
+    default: require
+  refused:
+    description:
+      - Machines that are not to be moved, each with the reason, such as what M(brine.virt.virt_migrate) said of it in
+        check mode.
+    type: dict
   errors:
     description:
       - How mistakes in the input are reported.
@@ -85,6 +97,7 @@ _value:
           refused: {}
           memory_ratio: 1.0
           memory_reserve_mib: 256
+          anti_affinity: require
     spread:
       description: The spread now and after the moves, and whether that is within the limit.
       type: dict
@@ -109,6 +122,7 @@ _value:
 
 import typing as t
 
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import any_mapping
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.balance import plan_balance
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
@@ -116,12 +130,19 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.options impo
 
 
 def balance_filter(
-    hosts: t.Any, limit: t.Any = 20.0, settings: t.Any = None, errors: str = "raise"
+    hosts: t.Any,
+    limit: t.Any = 20.0,
+    settings: t.Any = None,
+    errors: str = "raise",
+    anti_affinity: str = "require",
+    refused: t.Any = None,
 ) -> dict[str, t.Any]:
     """The moves; see RETURN."""
 
     def work() -> dict[str, t.Any]:
-        return plan_balance(read_fleet(hosts, settings, PlacementOptions()), read_number(float, limit, "limit"))
+        fleet = read_fleet(hosts, settings, PlacementOptions(anti_affinity=anti_affinity))
+        staying = any_mapping({} if refused is None else refused, "refused")
+        return plan_balance(fleet, read_number(float, limit, "limit"), refused=staying)
 
     return answer(work, errors, "brine.virt.balance: ")
 

@@ -141,6 +141,10 @@ _value:
           description: MiB of memory to keep free on the target, by its inventory variables.
           type: int
           sample: 256
+        anti_affinity:
+          description: The option of that name.
+          type: str
+          sample: require
     stay:
       description: The machines that cannot be moved, with C(why).
       type: list
@@ -163,6 +167,14 @@ _value:
       description:
         - For every hypervisor that answered, the moves away from it, as M(brine.virt.virt_migrate) accepts them in
           C(machines).
+      type: dict
+      sample:
+        hv1: [{name: web1, target: hv2, memory_ratio: 1.0, memory_reserve_mib: 256, anti_affinity: require}]
+        hv2: []
+    ahead:
+      description:
+        - The part of C(by_source) that M(brine.virt.virt_migrate) can check before any machine is moved.
+        - Not in it are machines in C(unfinished), and those that go where an earlier move has to make room first.
       type: dict
       sample:
         hv1: [{name: web1, target: hv2, memory_ratio: 1.0, memory_reserve_mib: 256}]

@@ -14,7 +14,9 @@ author:
 description:
   - Decides which hypervisor each machine of a list goes to, based on the current facts of the hypervisors.
   - It contacts no hypervisor and changes nothing. The same input gives the same answer.
-  - A machine that already exists stays on its hypervisor, even if another one would be better.
+  - A machine that already exists stays on its hypervisor, even if another one would be better. It is an error if there
+    is no room there for what it grows by, which is memory, vCPUs and the disks that are added. How much its disks grow
+    is left to M(brine.virt.virt_init) to check, as it takes looking at each of them.
   - An existing machine may have what is not offered for new ones, such as another nic model, and keeps it. Only its
     hypervisor knows whether it has that, so such values are left to M(brine.virt.virt_init) to check.
   - A new machine is only put where it fits. Its memory, together with that of all machines that are defined there and
@@ -230,14 +232,15 @@ _value:
         hv2: []
     withdraw:
       description:
-        - Claims that interrupted runs have left behind for machines that are elsewhere, by hypervisor, as
-          O(brine.virt.virt_claim#module:withdraw) accepts them.
+        - Claims that interrupted runs have left behind, for machines that are elsewhere, or on a hypervisor that cannot
+          have the machine now, by hypervisor, as O(brine.virt.virt_claim#module:withdraw) accepts them.
       type: dict
       sample: {}
     decisions:
       description:
         - For every hypervisor that answered, why it was chosen, as O(brine.virt.virt_init#module:decision) accepts it.
           For pools that several of them share, C(shared_pools_mib) is what the machines of all of them need there.
+          With O(anti_affinity=require), C(apart) has the groups of new machines.
       type: dict
       sample:
         hv1: {memory_mib: 15744, vcpus: 64, pools_mib: {default: 8192}, machines: {}}
@@ -286,8 +289,9 @@ _value:
       sample: {}
     refused_machines:
       description:
-        - The machines that have no place because a hypervisor did not answer, and those that are to be removed and may
-          be on one, by C(name) and C(why).
+        - The machines that have no place because a hypervisor did not answer, those that are to be removed and may be
+          on one, those that an interrupted run has begun on a hypervisor in maintenance, and those that a move has
+          defined on two hypervisors, by C(name) and C(why).
         - If the entry names that hypervisor, or the machine is on it (O(homes)), it is given in C(hypervisor).
         - If the machine may be on it, see O(unseen) and O(last_seen), that is null.
       type: list

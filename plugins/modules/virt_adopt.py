@@ -55,6 +55,7 @@ options:
     type: list
     elements: str
     required: true
+    aliases: [vm]
   disks:
     description:
       - Disks whose volumes become the machine's own, by target (V(vda)) or by pool and volume
@@ -214,7 +215,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.adopt.machi
 )
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
-    "name": {"type": "list", "elements": "str", "required": True},
+    "name": {"type": "list", "elements": "str", "required": True, "aliases": ["vm"]},
     "disks": {"type": "list", "elements": "str", "default": []},
     "lock_timeout": {"type": "int", "default": 300},
 }

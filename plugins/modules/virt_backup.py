@@ -71,6 +71,7 @@ options:
     type: list
     elements: str
     required: true
+    aliases: [vm]
   dest:
     description:
       - The directory on the hypervisor that holds the backups of all machines. It has to exist. A task needs either
@@ -396,7 +397,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.opti
 
 _KEEP = {name: {"type": "int"} for name in ("last", "daily", "weekly", "monthly")}
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
-    "name": {"type": "list", "elements": "str", "required": True},
+    "name": {"type": "list", "elements": "str", "required": True, "aliases": ["vm"]},
     "dest": {"type": "path"},
     "dest_pool": {"type": "str"},
     "owner": {"type": "str"},

@@ -60,6 +60,10 @@ options:
           - The UUID that the machine is to have, as M(brine.virt.virt_restore) returned it in check mode. Without it,
             the machine gets a new one.
         type: str
+      anti_affinity:
+        description: Its anti-affinity groups, so that no other run puts a machine of one of them here meanwhile.
+        type: list
+        elements: str
   decision:
     description:
       - Why this hypervisor was chosen, as in O(brine.virt.virt_init#module:decision).
@@ -167,7 +171,7 @@ def read_claims(machines: list[dict[str, t.Any]]) -> list[Claim]:
                 raise InputError(f"{name!r} is given twice", where=f"{where}.name", hint="Name each machine once")
             memory_mib, vcpus = (_AMOUNT(item[key], f"{where}.{key}") for key in ("memory_mib", "vcpus"))
             known = None if identity is None else _uuid(identity, f"{where}.uuid")
-            claims.append(Claim(name, memory_mib, vcpus, known))
+            claims.append(Claim(name, memory_mib, vcpus, known, item.get("anti_affinity") or ()))
     mistakes.conclude()
     return claims
 
@@ -219,6 +223,7 @@ def main() -> None:
                     "memory_mib": {"type": "int", "required": True},
                     "vcpus": {"type": "int", "required": True},
                     "uuid": {"type": "str"},
+                    "anti_affinity": {"type": "list", "elements": "str"},
                 },
             },
             "decision": {"type": "dict", "default": {}},

@@ -199,6 +199,9 @@ host:
           V(rbd 192.0.2.1,192.0.2.2/vms) (the monitors, sorted, and the Ceph pool) or
           V(netfs nas.example.org:/srv/vms), also if the directory of a pool is mounted from there. Null for the
           hypervisor's own storage, and if it cannot be determined.
+        - C(file_system) is the device number of the file system that the directory of a pool is on, as C(findmnt -o
+          MAJ:MIN) shows it. Pools with the same one have the same free space. Null for other pools, while a pool is not
+          active, and if O(uri) leads to another host.
       returned: with V(pools) in O(gather_subset)
       type: list
       elements: dict
@@ -209,6 +212,7 @@ host:
           autostart: true
           path: /var/lib/libvirt/images
           shared_storage: null
+          file_system: "8:1"
           capacity_mib: 102400
           allocation_mib: 20480
           available_mib: 81920
@@ -237,8 +241,9 @@ host:
         - The machines. C(vcpus) and C(memory_mib) are the maximum that a machine may use; null for one that cannot be
           read.
         - C(building) is true while M(brine.virt.virt_init) creates the machine, or if that was interrupted; C(claimed)
-          as in M(brine.virt.virt_info).
+          and C(moving) as in M(brine.virt.virt_info).
         - C(anti_affinity) are the groups of which no two machines should be on the same hypervisor.
+        - C(disks) are the names of the disks in the entry of the machine. A disk without such a name is not included.
       returned: with V(machines) in O(gather_subset)
       type: list
       elements: dict
@@ -250,7 +255,9 @@ host:
           memory_mib: 2048
           building: false
           claimed: false
+          moving: null
           anti_affinity: [web]
+          disks: [system]
     arriving:
       description:
         - The machines that are being moved here from another hypervisor. They are not in RV(host.machines) until they

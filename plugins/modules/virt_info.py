@@ -30,6 +30,7 @@ options:
       - If several of O(name), O(uuid), O(state) and O(tag) are given, a machine has to match all of them to be shown.
     type: list
     elements: str
+    aliases: [vm]
   uuid:
     description: UUIDs of the machines to show. One that no machine has is in RV(missing).
     type: list
@@ -337,6 +338,7 @@ machines:
           needs no name; C(pool/volume) for V(volume); and C(nvme:), the PCI address of the drive, a slash and the
           number of the namespace for V(nvme), such as V(nvme:0000:01:00.0/1). It is null for a drive without a medium,
           and for types without such a form. C(backing) is given in the same way.
+        - C(own) is true if this collection has created the volume for this machine alone.
       returned: with V(disks) or V(backing_chains) in O(gather_subset)
       type: list
       elements: dict
@@ -356,6 +358,7 @@ machines:
           backing: /var/lib/libvirt/virt-images/debian-0123456789abcdef.qcow2
           backing_chain: [{source: /var/lib/libvirt/virt-images/debian-0123456789abcdef.qcow2, format: qcow2}]
           readonly: false
+          own: true
     nics:
       description:
         - Its network interfaces. C(origin) of an address is V(static), V(lease), V(agent) or V(arp).
@@ -512,7 +515,7 @@ machines:
       type: int
       sample: 86400
     tied_by:
-      description: What ties it to its hypervisor, so that it cannot be moved to another one.
+      description: What ties it to its hypervisor, so that it cannot be moved to another one, or not while it is off.
       returned: with V(hardware) in O(gather_subset)
       type: list
       elements: str
@@ -554,7 +557,7 @@ def main() -> t.NoReturn:
     """Answer with the records of the machines."""
     module = make_module(
         {
-            "name": {"type": "list", "elements": "str"},
+            "name": {"type": "list", "elements": "str", "aliases": ["vm"]},
             "uuid": {"type": "list", "elements": "str"},
             "state": {"type": "list", "elements": "str", "choices": _STATES},
             "tag": {"type": "list", "elements": "str"},

@@ -302,6 +302,8 @@ options:
         free.
       - C(new), the names of machines that are to be created, and not changed if there is one by now. This fails only
         the machine in question. What an interrupted run has left of one is not a machine.
+      - C(apart), by the names of new machines, the anti-affinity groups of which no other machine may be here. The
+        machines of the task and those in C(machines) do not count.
     type: dict
     default: {}
   used_elsewhere:
@@ -462,7 +464,7 @@ machines:
       description: Whether any change takes effect only when the machine is powered off and on.
       type: bool
       returned: always
-      sample: false
+      sample: true
     outdated:
       description:
         - What the machine was created with and the task now gives differently, such as V(image), V(seed) or

@@ -62,6 +62,7 @@ options:
   name:
     description: Name of the machine to move. A task needs either this option or O(machines).
     type: str
+    aliases: [vm]
   target:
     description:
       - The hypervisor to move to, as a libvirt URI (C(qemu+tls://hv2.example.org/system)), as the name of a host in the
@@ -89,6 +90,10 @@ options:
       memory_reserve_mib:
         description: The O(memory_reserve_mib) of its target.
         type: int
+      anti_affinity:
+        description: The O(anti_affinity) of this machine.
+        type: str
+        choices: [require, prefer]
       pool:
         description: The O(pool) of its disks.
         type: str
@@ -255,6 +260,15 @@ options:
     description: MiB of memory to keep free on the target for itself.
     type: int
     default: 256
+  anti_affinity:
+    description:
+      - What to do with a machine if one of its anti-affinity groups is on the target, or has come there since the move
+        was planned.
+    type: str
+    choices:
+      require: it is not moved
+      prefer: it is moved all the same
+    default: require
 extends_documentation_fragment:
   - brine.virt._root
   - brine.virt._root.own_host
@@ -445,7 +459,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.tas
 )
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
-    "name": {"type": "str"},
+    "name": {"type": "str", "aliases": ["vm"]},
     "target": {"type": "str"},
     "machines": {
         "type": "list",
@@ -455,6 +469,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
             "target": {"type": "str"},
             "memory_ratio": {"type": "float"},
             "memory_reserve_mib": {"type": "int"},
+            "anti_affinity": {"type": "str", "choices": ["require", "prefer"]},
             "pool": {"type": "str"},
             "disks": {"type": "dict"},
         },
@@ -494,6 +509,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "migration_address": {"type": "str"},
     "memory_ratio": {"type": "float", "default": 1.0},
     "memory_reserve_mib": {"type": "int", "default": 256},
+    "anti_affinity": {"type": "str", "choices": ["require", "prefer"], "default": "require"},
 }
 
 

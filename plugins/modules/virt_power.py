@@ -71,6 +71,7 @@ options:
         that all of them select are meant.
     type: list
     elements: str
+    aliases: [vm]
   tag:
     description: Selects the machines that have one of these tags.
     type: list
@@ -239,7 +240,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power.selec
 STATES = ["running", "paused", "shutoff", "saved", "crashed", "pmsuspended", "blocked", "shutdown", "nostate"]
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "state": {"type": "str", "choices": list(REQUESTS), "required": True},
-    "name": {"type": "list", "elements": "str"},
+    "name": {"type": "list", "elements": "str", "aliases": ["vm"]},
     "tag": {"type": "list", "elements": "str"},
     "in_state": {"type": "list", "elements": "str", "choices": STATES},
     "all": {"type": "bool"},

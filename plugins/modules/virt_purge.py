@@ -16,8 +16,8 @@ description:
     nothing else uses are deleted. Check mode lists every volume with what would happen to it and why.
   - A volume was created for a machine if the machine's metadata lists it. A volume of files has to bear the mark that
     it was given when it was created, so that another one that has been given its name is kept. Where there can be no
-    mark (LVM, Ceph), or none is known (a machine that has been moved), the machine has to have it as a disk, or libvirt
-    has to have written the memory of the machine into it.
+    mark (LVM, Ceph without its Python bindings), or none is known (a machine that has been moved), the machine has to
+    have it as a disk, or libvirt has to have written the memory of the machine into it.
   - A volume is in use if any other machine has it in its persistent or its live definition, in a snapshot, a checkpoint
     or a backup, if an overlay is backed by it, if it has clones in its Ceph cluster, or if another machine's metadata
     lists it. Where that cannot be determined (a storage pool that is not active or not mounted, a disk of another
@@ -63,6 +63,7 @@ options:
     type: list
     elements: str
     required: true
+    aliases: [vm]
   force:
     description:
       - Power off a machine that is running or paused, at once unless O(stop=true). Without O(force) and O(stop), such a
@@ -286,7 +287,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volum
 from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
-    "name": {"type": "list", "elements": "str", "required": True},
+    "name": {"type": "list", "elements": "str", "required": True, "aliases": ["vm"]},
     "force": {"type": "bool", "default": False},
     "stop": {"type": "bool", "default": False},
     "stop_timeout": {"type": "int", "default": 180},

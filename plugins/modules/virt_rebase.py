@@ -52,6 +52,7 @@ options:
     type: list
     elements: str
     required: true
+    aliases: [vm]
   image:
     description:
       - The stored image that the disks are to be backed by. It can be the name of an image, of which the newest version
@@ -198,7 +199,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.mach
 from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.plan import RebaseRequest
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
-    "name": {"type": "list", "elements": "str", "required": True},
+    "name": {"type": "list", "elements": "str", "required": True, "aliases": ["vm"]},
     "image": {"type": "str"},
     "flatten": {"type": "bool", "default": False},
     "disks": {"type": "list", "elements": "str"},

@@ -70,6 +70,7 @@ options:
     description: The name of the machine that was backed up.
     type: str
     required: true
+    aliases: [vm]
   backup:
     description:
       - The backup, by its id such as V(20261123T020000Z-full). V(latest) is the newest one. If that cannot be read, the
@@ -255,7 +256,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "src": {"type": "path"},
     "src_pool": {"type": "str"},
     "owner": {"type": "str"},
-    "machine": {"type": "str", "required": True},
+    "machine": {"type": "str", "required": True, "aliases": ["vm"]},
     "backup": {"type": "str", "default": LATEST},
     "name": {"type": "str"},
     "pool": {"type": "str"},

@@ -33,6 +33,7 @@ options:
     description: Names of the machines. All machines if it is not set.
     type: list
     elements: str
+    aliases: [vm]
 seealso:
   - module: brine.virt.virt_adopt
   - module: brine.virt.virt_init
@@ -114,7 +115,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.export.machines import MachineExports, check_names
 
-ARGUMENTS: dict[str, dict[str, t.Any]] = {"name": {"type": "list", "elements": "str"}}
+ARGUMENTS: dict[str, dict[str, t.Any]] = {"name": {"type": "list", "elements": "str", "aliases": ["vm"]}}
 
 
 def work(params: dict[str, t.Any]) -> dict[str, t.Any]:

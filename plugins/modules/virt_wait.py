@@ -49,6 +49,7 @@ options:
     type: list
     elements: str
     required: true
+    aliases: [vm]
   port:
     description: Port of the SSH server. V(0) waits for an address only.
     type: int
@@ -213,7 +214,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 def main() -> None:
     module = make_module(
         {
-            "names": {"type": "list", "elements": "str", "required": True},
+            "names": {"type": "list", "elements": "str", "required": True, "aliases": ["vm"]},
             "port": {"type": "int", "default": 22},
             "timeout": {"type": "int", "default": 300},
         },

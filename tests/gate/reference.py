@@ -27,9 +27,9 @@ from . import options
 from .generated import check_or_write
 from .schema import values
 from .schema.fields import KEYS, LISTS, Docs, inside_of, of_item
-from .schema.machine import documentation, of_option
+from .schema.machine import HYPERVISOR, documentation, of_option
 from .schema.values import Values
-from .schema.wording import first_sentence, in_rst
+from .schema.wording import first_sentence, in_rst, sentences
 
 TARGET = Path("docs/docsite/rst/machine.rst")
 WIDTH = 120
@@ -42,10 +42,10 @@ HEAD = """\
 The options of a machine
 ========================
 
-Each entry of ``virt_vms`` has these options, and so has a task with ``brine.virt.virt_init``. ``name``, ``vcpus`` and
-``memory`` are required; of an existing machine, only ``name``. The tables say which values a key takes, which one a
-new machine gets without it, where it stands in libvirt's XML (below ``<domain>``), and which other word Salt Virt had
-for it, which is accepted as well.
+Each entry of ``virt_vms`` has these options, and so has a task with ``brine.virt.virt_init``, but for ``hypervisor``.
+``name``, ``vcpus`` and ``memory`` are required; of an existing machine, only ``name``. The tables say which values a
+key takes, which one a new machine gets without it (in words where that depends on something else), where it stands in
+libvirt's XML (below ``<domain>``), and which other word Salt Virt had for it, which is accepted as well.
 
 * A list may be given as a single value where it has only one.
 * A size is a whole number of MiB, or a number with a unit such as ``512MiB``, ``8GiB`` or ``8G``. Of memory or a disk,
@@ -56,6 +56,25 @@ for it, which is accepted as well.
 The same tables are behind ``docs/schema/vms.schema.json``, by which editors complete and check these options while they
 are typed.
 """
+# What the documentation has of the module alone, and what it is on this page, which is about entries too.
+OF_THE_MODULE = {
+    "A task needs either this option or O(machines).": "",
+    "This module": "C(virt_init)",
+    "this module": "C(virt_init)",
+    "The notes say": "The notes of M(brine.virt.virt_init) say",
+}
+# What an entry has and a task has not: that runs on the hypervisor.
+OF_ENTRIES = {
+    "hypervisor": {
+        "description": [
+            HYPERVISOR,
+            "Without it a new machine goes to the one that the run chooses "
+            "(:ref:`how <ansible_collections.brine.virt.docsite.provision>`). An existing machine is not moved: "
+            "a hypervisor other than its own is an error. A task with M(brine.virt.virt_init) runs on the hypervisor, "
+            "and does not have this option.",
+        ]
+    }
+}
 # Where a key stands that no field of a table places. A machine's own notes are in its metadata.
 _NOTES = "metadata"
 _SEED = "the seed"
@@ -88,6 +107,8 @@ SALT = {
 _OF_SALT = "Salt's "
 _COLUMNS = {"Key": 18, "What it is": 28, "Values": 22, "Default": 8, "In the XML": 16, "Salt's word": 8}
 _TYPES = {"object": "mapping", "array": "list", "boolean": "boolean"}
+_SAYS_DEFAULT = re.compile(r"\b[Dd]efault\b")
+_IS_DEFAULT = re.compile(r"The default(?: for a new machine)? is V\(([^()]*)\)\.")
 _NOT_TEXT = {*values.SIZE.patterns, *values.BOOLEAN.patterns, *values.PLAIN_BOOLEAN.patterns, "^-1$"}
 _DIGITS = re.compile(r"^\^\\s\*(?:0\*\[1-9\])?\[0-9\]")
 Row = tuple[str, ...]
@@ -108,7 +129,8 @@ def kinds(found: Values) -> str:
         most = f" to {whole['maximum']}" if whole["maximum"] < options.MOST_SAID else " and more"
         words.append(f"{whole['minimum']}{most}")
     words += ["text"] if text else []
-    return ", ".join([*words, *(f"``{word}``" for word in found.words)])
+    # A version may be given as a number and as a text.
+    return ", ".join(dict.fromkeys([*words, *(f"``{word}``" for word in found.words)]))
 
 
 def place_in_xml(item: t.Any, parent: str, place: str) -> str:
@@ -124,13 +146,20 @@ def place_in_xml(item: t.Any, parent: str, place: str) -> str:
 
 def cells(entry: Docs, found: Values | None, path: str, place: str) -> Row:
     """Return what the table says of a key. found: what it accepts, None for what the documentation alone knows."""
+    what, *more = sentences(entry["description"])
     default = entry.get("default")
     shown = "" if default in (None, {}, "") else f"``{json.dumps(default) if isinstance(default, bool) else default}``"
+    for sentence in filter(_SAYS_DEFAULT.search, more):
+        alone = _IS_DEFAULT.fullmatch(sentence)
+        if alone and not shown:
+            shown = f"``{alone[1]}``"
+        else:
+            what += f" {sentence}"
     required = " Required." if entry.get("required") else ""
     accepted = kinds(found) if found is not None else "mapping, list"
     literal = path if not path or path.startswith("the ") else f"``{path}``"
     salt = f"``{SALT[place]}``" if place in SALT else ""
-    return (in_rst(first_sentence(entry["description"])) + required, accepted, shown, literal, salt)
+    return (in_rst(what) + required, accepted, shown, literal, salt)
 
 
 def rows(item: t.Any, docs: Docs, place: str, path: str, word: str) -> Iterator[Row]:
@@ -178,7 +207,10 @@ def section(name: str, docs: Docs) -> Iterator[str]:
     entry = docs[name]
     yield from (name, "-" * len(name), "")
     for paragraph in [entry["description"]] if isinstance(entry["description"], str) else entry["description"]:
-        yield from (*wrapped(in_rst(paragraph)), "")
+        text = " ".join(paragraph.split())
+        for words, here in OF_THE_MODULE.items():
+            text = text.replace(words, here)
+        yield from (*wrapped(in_rst(text)), "") if text else ()
     item = options.LINES.get(name)
     path = TOPS.get(name) or place_in_xml(item, "", name)
     _text, *own = cells(entry, None if name in TOPS else of_option(name, docs), path, name)
@@ -187,9 +219,9 @@ def section(name: str, docs: Docs) -> Iterator[str]:
 
 def make_page() -> str:
     """Return the page. Raises TextError."""
-    docs = documentation()
+    docs = {**documentation(), **OF_ENTRIES}
     names = [name for name in MACHINE_OPTIONS if not first_sentence(docs[name]["description"]).startswith(_OF_SALT)]
-    lines = [line for name in names for line in section(name, docs)]
+    lines = [line for name in (*names, *OF_ENTRIES) for line in section(name, docs)]
     return HEAD + "\n" + "\n".join(lines).rstrip() + "\n"
 
 

@@ -68,6 +68,11 @@ _TIES_BY_TAG = tuple(
     )
     for path, words in _TIES
 )
+# What lies in files that no pool has, and travels only with a machine that runs.
+_TIES_WHILE_OFF = (
+    (("os/loader[@type='pflash']", "os[@firmware='efi']", "os/varstore"), "the variables of its UEFI"),
+    (("devices/tpm/backend[@type='emulator']",), "the state of its TPM"),
+)
 # Files that are only read, when the machine starts. QEMU asks for them itself when a running machine comes.
 _START_FILES = (
     ("os/kernel", None, "kernel"),
@@ -218,6 +223,11 @@ def ties_of_domain(*domains: etree._Element) -> list[str]:
         if first in there and any(domain.find(path) is not None for domain in domains)
     ]
     return list(dict.fromkeys(found))
+
+
+def ties_while_off(domain: etree._Element) -> list[str]:
+    """What of a machine would stay behind if it were moved while it is off, in words; empty for most."""
+    return [words for paths, words in _TIES_WHILE_OFF if any(domain.find(path) is not None for path in paths)]
 
 
 def start_files(domain: etree._Element) -> list[tuple[str, str]]:

@@ -37,7 +37,9 @@ def require_free_space(requests: Iterable[SpaceRequest], where: str | None = Non
         available = min(request.available_bytes for request in group)
         if needed > available:
             names = sorted({repr(request.pool) for request in group if request.needed_bytes})
-            who = f"pool {names[0]} has" if len(names) == 1 else f"pools {', '.join(names)} share one file system with"
+            who = (
+                f"pool {names[0]} has" if len(names) == 1 else f"pools {', '.join(names)} count as one file system with"
+            )
             raise ConflictError(
                 f"{who} {format_size(available)} free, the new volumes need {format_size(needed)} at once",
                 where=where,

@@ -28,7 +28,7 @@ from .._model.spec.machine import Machine, places_of
 from .._model.spec.names import DirectoryAsPoolError, with_pool_named
 from .._operations import plan
 from .create.claims import Claim, check_claim
-from .create.decision import PlacementDecision, check_hypervisor
+from .create.decision import PlacementDecision, check_hypervisor, growth_of
 from .create.machine import steps_to_build
 from .hypervisor import Hypervisor
 from .machine_plan import MachinePlan
@@ -69,15 +69,19 @@ def check_still_chosen(
     leaving: Container[str] = (),
     ahead: bool = False,
 ) -> None:
-    """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines.
+    """Raise ConflictError when the hypervisor is not any more what it was when it was chosen for its new machines, and
+    for what others grow by.
 
     leaving: machines that are there and count as removed. ahead: the run has not created machines on any hypervisor
     yet, see check_decision.
     """
     new = [machine for machine in machines if is_new(hypervisor.domains.get(machine.name))]
     needs = [Claim(machine.name, machine.memory_mib, machine.vcpus) for machine in new]
+    there = [(machine, hypervisor.domains[machine.name]) for machine in machines if machine not in new]
+    grown = [growth_of(machine.name, machine.memory_mib, machine.vcpus, domain) for machine, domain in there]
     staying = {name: domain for name, domain in hypervisor.domains.items() if name not in leaving}
-    check_hypervisor(needs, decision, hypervisor.conn, staying, hypervisor.pools, ahead=ahead)
+    growth = [more for more in grown if more is not None]
+    check_hypervisor(needs, decision, hypervisor.conn, staying, hypervisor.pools, ahead=ahead, growth=growth)
 
 
 def make_plans(

@@ -34,17 +34,21 @@ class _Move:
     target: str
 
 
-def plan_balance(fleet: Fleet, limit: float, *, search_limit: int = SEARCH_LIMIT) -> dict[str, t.Any]:
+def plan_balance(
+    fleet: Fleet, limit: float, *, refused: Mapping[str, str] | None = None, search_limit: int = SEARCH_LIMIT
+) -> dict[str, t.Any]:
     """Moves after which the spread is at most limit, in percent points, in an order in which each of them fits.
 
     Machines that can be moved nowhere stay, and so does all that is on a hypervisor in maintenance; each other machine
     moves at most once. Where no moves reach the limit, those that bring the spread nearest to it by the way described
-    above. Gives plain data as plan_moves does, with ``spread`` and ``loads``. Raises InputError.
+    above. refused: machines that stay as well, with the reason. Gives plain data as plan_moves does, with ``spread``
+    and ``loads``. Raises InputError.
     """
     if not 0 < limit <= 100:
         raise InputError(
             f"{limit:g} is not a valid percentage", where="limit", hint="Give percentage points, above 0 and up to 100"
         )
+    fleet = fleet.keeping(refused or {})
     tracker = _LoadTracker(fleet)
     before = dict(tracker.loads)
     moves = [
@@ -130,8 +134,10 @@ class _LoadTracker:
         return loads
 
     def fits(self, machine: PlacedMachine, target: str) -> bool:
-        """Whether the target can take it now."""
-        return not self.capacities[target].refusals(needed(machine))
+        """Whether the target can take it now, and has no more of its anti-affinity groups than it is among already."""
+        need = needed(machine)
+        together = [len(self.capacities[host].group_members(need)) for host in (target, machine.host)]
+        return together[0] <= together[1] and not self.capacities[target].refusals(need)
 
 
 def _steps(tracker: _LoadTracker, limit: float, search_limit: int) -> list[_Move]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from .need import DiskNeed, Need, Origin
 from .options import HostOptions, PlacementOptions
@@ -33,7 +34,9 @@ class HostCapacity:
         self, facts: Mapping[str, t.Any], options: PlacementOptions, own: HostOptions, shared: SharedStorage
     ) -> None:
         self.options = own
+        self.own_name: str | None = facts.get("name")
         self._shared = shared
+        self.anti_affinity = options.anti_affinity
         self._hard_apart = options.anti_affinity == "require"
         self.maintenance: Mapping[str, t.Any] | None = facts.get("maintenance")
         memory, vcpus = facts["memory"], facts["vcpus"]
@@ -48,6 +51,8 @@ class HostCapacity:
         # What the machines of this run take in the pools, and the images that come with them.
         self._space: dict[str, Mapping[str, int]] = {}
         self._coming: dict[str, str] = {}
+        # The new machines of this run that are alone of their anti-affinity groups here, and have to be.
+        self._apart: dict[str, Sequence[str]] = {}
         self._bridges: Sequence[str] | None = facts.get("bridges")
         networks = facts.get("networks")
         self._networks: dict[str, bool] | None = (
@@ -105,6 +110,7 @@ class HostCapacity:
             "vcpus": self._vcpu_capacity,
             "pools_mib": pools_mib,
             **({"shared_pools_mib": shared_mib} if shared_mib else {}),
+            **({"apart": {name: list(groups) for name, groups in self._apart.items()}} if self._apart else {}),
             "machines": dict(placed),
         }
 
@@ -114,9 +120,12 @@ class HostCapacity:
         return exact or [item for item in self.images if item["name"] == image]
 
     def take(self, need: Need) -> None:
-        """Count a machine into this hypervisor; of one that lives here already, only what it grows by."""
+        """Count a machine into this hypervisor; of one that lives here already, what it grows by and its new disks."""
         now = self.machines.get(need.name)
         groups = list(need.groups or ()) if need.groups is not None or now is None else now.get("anti_affinity") or []
+        is_new = now is None or bool(now.get("building"))
+        if is_new and need.groups and self._hard_apart and not self.group_members(need):
+            self._apart[need.name] = need.groups
         if now is None:
             self._space[need.name] = space = self._disk_space(need)
             for volume, (pool, _size_mib) in self._missing(need).items():
@@ -131,14 +140,47 @@ class HostCapacity:
                 self.memory_mib += need.memory_mib
                 self._vcpus += need.vcpus
         else:
-            self.memory_mib -= max(0, need.memory_mib - (now["memory_mib"] or 0))
-            self._vcpus -= max(0, need.vcpus - (now["vcpus"] or 0))
+            more = self._more(need)
+            self._count(more, self._disk_space(more), 1)
         self.machines[need.name] = {
             "name": need.name,
             "memory_mib": need.memory_mib or (now or {}).get("memory_mib"),
             "vcpus": need.vcpus or (now or {}).get("vcpus"),
             "anti_affinity": groups,
         }
+
+    def _more(self, need: Need) -> Need:
+        """What a machine needs beside what it has here already.
+
+        Of a machine that nobody can read, and of facts without its disks, it is not known, and counts as nothing. What
+        an interrupted run has begun is begun again: its disks take nothing so far where volumes grow with what is
+        written, and all of it where they do not, if they were created.
+        """
+        now = self.machines.get(need.name)
+        if now is None:
+            return need
+        has = now.get("disks")
+        disks = tuple(disk for disk in need.disks if has is not None and disk.name not in has)
+        if now.get("claimed"):
+            disks = need.disks
+        elif now.get("building"):
+            disks = tuple(disk for disk in need.disks if self._pools.get(disk.pool, {}).get("type") in _SPARSE_POOLS)
+        memory_mib, vcpus = now.get("memory_mib"), now.get("vcpus")
+        return replace(
+            need,
+            memory_mib=0 if memory_mib is None else max(0, need.memory_mib - memory_mib),
+            vcpus=0 if vcpus is None else max(0, need.vcpus - vcpus),
+            disks=disks,
+        )
+
+    def growth_refusals(self, need: Need) -> list[str]:
+        """Why a machine that lives here cannot become what the spec says, for want of room; empty when it can."""
+        now, more = self.machines[need.name], self._more(need)
+        half_built = now.get("building") and not now.get("claimed")
+        reasons = self._memory_refusals(more, "more memory")
+        if more.vcpus:
+            reasons += self._cpu_refusals(need, more.vcpus, "more vCPUs")
+        return reasons if half_built else reasons + self._pool_refusals(replace(more, pools=()))
 
     def release(self, need: Need) -> None:
         """Count a machine out that leaves this hypervisor."""
@@ -210,8 +252,10 @@ class HostCapacity:
         reasons += self.lacks(need)
         if self._hard_apart:
             reasons += self.shared_with(need)
-        reasons += self._memory_refusals(need)
-        reasons += self._cpu_refusals(need)
+        # What a claim of this name has taken is the machine's own.
+        more = self._more(need) if self.machines.get(need.name, {}).get("claimed") else need
+        reasons += self._memory_refusals(more)
+        reasons += self._cpu_refusals(need, more.vcpus)
         reasons += self._pool_refusals(need)
         reasons += self._nic_refusals(need)
         for image in need.images:
@@ -238,6 +282,10 @@ class HostCapacity:
         doubts = [f"whether it has {', '.join(unknown)} cannot be determined"] if unknown else []
         pools = [name for name in self._disk_space(need) if self._pools[name].get("available_mib") is None]
         doubts += [f"how much free space pool {name} has cannot be determined" for name in pools]
+        if self._has_leftovers_of(need) and self._space_refusals(need):
+            doubts.append(
+                "whether there is room in its pools shows when what a move that broke off has left there is removed"
+            )
         return doubts
 
     def _origin_refusals(self, name: str, origin: Origin) -> list[str]:
@@ -253,52 +301,80 @@ class HostCapacity:
             reasons.append(f"does not know the machine type {origin.machine_type}")
         return reasons
 
-    def _memory_refusals(self, need: Need) -> list[str]:
+    def _memory_refusals(self, need: Need, what: str = "of memory") -> list[str]:
         # What needs none, such as a disk by itself, may come where too much is allocated.
         if need.memory_mib > max(0, self.memory_mib):
             ratio = self.options.memory_ratio
             counted = "" if ratio == 1 else f" (its memory counts {ratio:g} times)"
             return [
-                f"needs {need.memory_mib} MiB of memory, {max(0, self.memory_mib)} MiB are free{counted}",
+                f"needs {need.memory_mib} MiB {what}, {max(0, self.memory_mib)} MiB are free{counted}",
             ]
         if need.memory_mib > self._memory_total_mib:
             return [f"needs {need.memory_mib} MiB of memory, it has {self._memory_total_mib} MiB"]
         return []
 
-    def _cpu_refusals(self, need: Need) -> list[str]:
+    def _cpu_refusals(self, need: Need, vcpus: int, what: str = "vCPUs") -> list[str]:
+        """vcpus: how many of those that the machine needs are to be free."""
         if need.vcpus > self._cpus:
             return [f"needs {need.vcpus} CPUs, it has {self._cpus}"]
-        if need.vcpus > max(0, self._vcpus):
+        if vcpus > max(0, self._vcpus):
             return [
-                f"needs {need.vcpus} vCPUs, {max(0, int(self._vcpus))} are free "
+                f"needs {vcpus} {what}, {max(0, int(self._vcpus))} are free "
                 f"({self.options.vcpu_ratio:g} for each of its {self._cpus} CPUs)"
             ]
         return []
 
     def _pool_refusals(self, need: Need) -> list[str]:
         reasons = []
-        space = self._disk_space(need)
-        counted: set[str] = set()
-        for name in dict.fromkeys([*space, *need.pools]):
+        for name in dict.fromkeys([*self._disk_space(need), *need.pools]):
             pool = self._pools.get(name)
             if pool is None:
                 reasons.append(f"has no pool {name} ({_has(self._pools)})")
             elif not pool["active"]:
                 reasons.append(f"pool {name} is not active")
-            elif name in space and name not in counted and pool.get("available_mib") is not None:
-                together = self._of_one_storage(name, space)
-                counted.update(together)
-                needed_mib = sum(space[one] for one in together)
-                free_mib = pool["available_mib"] - self._taken_in(name)
-                if needed_mib > free_mib:
-                    names = " and pool ".join(together)
-                    reasons.append(f"needs {needed_mib} MiB in pool {names}, {max(0, free_mib)} MiB are free")
+        # What it has left here itself takes room, and goes before it comes.
+        return reasons if self._has_leftovers_of(need) else reasons + self._space_refusals(need)
+
+    def _has_leftovers_of(self, need: Need) -> bool:
+        return need.origin is not None and need.origin.left_on is not None and need.origin.left_on == self.own_name
+
+    def _space_refusals(self, need: Need) -> list[str]:
+        """The pools that have too little room, of those that are there and whose room is known."""
+        reasons = []
+        space = self._disk_space(need)
+        counted: set[str] = set()
+        for name in space:
+            pool = self._pools.get(name)
+            if pool is None or not pool["active"] or name in counted or pool.get("available_mib") is None:
+                continue
+            together = self._of_one_space(name, space)
+            counted.update(together)
+            needed_mib = sum(space[one] for one in together)
+            free_mib = pool["available_mib"] - self._taken_beside(name)
+            if needed_mib > free_mib:
+                names = " and pool ".join(together)
+                reasons.append(f"needs {needed_mib} MiB in pool {names}, {max(0, free_mib)} MiB are free")
         return reasons
 
-    def _of_one_storage(self, pool: str, others: t.Iterable[str]) -> list[str]:
-        """The pools among others, this one too, that have the same shared storage behind them."""
-        storage = self.storage_of(pool)
-        return [one for one in others if one == pool or (storage is not None and self.storage_of(one) == storage)]
+    def _taken_beside(self, pool: str) -> int:
+        """What this run takes of the space that a pool has together with others of this hypervisor."""
+        # Pools of one storage have the same count.
+        counts = {self.storage_of(one) or one: self._taken_in(one) for one in self._of_one_space(pool, self._pools)}
+        return sum(counts.values())
+
+    def _of_one_space(self, pool: str, others: t.Iterable[str]) -> list[str]:
+        """The pools among others, this one too, that are on the same file system or have the same shared storage."""
+        storage, system = self.storage_of(pool), self._file_system_of(pool)
+        return [
+            one
+            for one in others
+            if one == pool
+            or (storage is not None and self.storage_of(one) == storage)
+            or (system is not None and self._file_system_of(one) == system)
+        ]
+
+    def _file_system_of(self, pool: str) -> str | None:
+        return self._pools.get(pool, {}).get("file_system")
 
     def _nic_refusals(self, need: Need) -> list[str]:
         reasons = []

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...module_utils._base.errors import InputError, one_of_these
 from .capacity import HostCapacity
-from .hosts import is_one_hypervisor, read_hosts, require_listed_once, was_asked
+from .hosts import is_left_over, is_one_hypervisor, read_hosts, require_listed_once, was_asked
 from .need import Need, need_of_record, ties_of
 from .options import PlacementOptions
 
@@ -57,6 +57,14 @@ class Fleet:
                 if source is not None and source != placed.host and len(homes) == 1:
                     found.setdefault(source, []).append({"name": placed.name, "target": placed.host})
         return found
+
+    def keeping(self, refused: Mapping[str, str]) -> Fleet:
+        """The same with machines that can be moved nowhere. refused: why, by their names."""
+        machines = {
+            name: [replace(placed, need=None, ties=(refused[name],)) for placed in homes] if name in refused else homes
+            for name, homes in self.machines.items()
+        }
+        return replace(self, machines=machines)
 
     def on(self, host: str) -> list[PlacedMachine]:
         """The machines of one hypervisor. Raises InputError unless it is one that answered."""
@@ -111,31 +119,13 @@ def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Flee
             machines.setdefault(record["name"], []).append(PlacedMachine(record["name"], host, record, need, ties))
     own_names = {str(facts[host].get("name")): host for host in capacities}
     for name, homes in machines.items():
-        left_over = [placed for placed in homes if _is_left_over(placed, homes, own_names)]
+        copies = {placed.host: placed.record for placed in homes}
+        left_over = [placed for placed in homes if is_left_over(placed.host, placed.record, copies, own_names)]
         machines[name] = [placed for placed in homes if placed not in left_over]
         for placed in left_over:
             if placed.need is not None:
                 capacities[placed.host].release(placed.need)
     return Fleet(capacities, silent, machines, own_names, {host: facts[host].get("name") for host in capacities})
-
-
-def _is_left_over(copy: PlacedMachine, homes: Sequence[PlacedMachine], own_names: Mapping[str, str]) -> bool:
-    """Whether a move that was killed has left this one, and the machine is another one of its homes.
-
-    One of a stopped machine has only defined it here. One of a running machine broke off as it arrived, and its source
-    has not let go of it. virt_migrate ends both, or says what is against it.
-    """
-    move = copy.record.get("moving") or {}
-    source, target = (own_names.get(move.get(end, "")) for end in ("source", "target"))
-    if source == target:
-        return False
-    if copy.host == target and not copy.runs:
-        others = [placed for placed in homes if placed.host == source]
-    elif copy.host == source and copy.record.get("state") in ("shutoff", "paused"):
-        others = [placed for placed in homes if placed.host == target and placed.record.get("state") == "running"]
-    else:
-        others = []
-    return any(all(placed.record.get(key) == copy.record.get(key) for key in ("uuid", "moving")) for placed in others)
 
 
 def _records(machines: t.Any, host: str) -> Sequence[Record]:

@@ -13,7 +13,8 @@ from ...module_utils._model.spec.existing import Existing, FindExisting
 from ...module_utils._model.spec.machine import Machine
 from ...module_utils._model.spec.reading.machines import NEW_MACHINE
 from .capacity import HostCapacity
-from .hosts import LISTED_TWICE, is_one_hypervisor, was_asked
+from .hosts import LISTED_TWICE, is_left_over, is_one_hypervisor, was_asked
+from .need import Need
 from .options import PlacementOptions
 
 # Of a machine's record.
@@ -46,18 +47,62 @@ def _items(value: t.Any) -> t.Iterable[tuple[t.Any, t.Any]]:
     return value.items() if isinstance(value, Mapping) else ()
 
 
-def homes_of(machine: Machine, capacities: Mapping[str, HostCapacity]) -> tuple[list[str], list[str]]:
-    """The hypervisors that a machine lives on, and those where a run that was cut off has left a claim of its name.
+def unfit_claims(need: Need, capacities: Mapping[str, HostCapacity], brought: t.Container[str]) -> list[str]:
+    """The hypervisors that have a claim of this machine's name, and cannot have the machine as they are now.
+
+    brought: images that the run itself brings.
+    """
+    claimed = [host for host, one in capacities.items() if one.machines.get(need.name, {}).get("claimed")]
+    return [host for host in claimed if capacities[host].refusals(need, brought)]
+
+
+def homes_of(
+    machine: Machine, capacities: Mapping[str, HostCapacity], unfit: t.Container[str] = ()
+) -> tuple[list[str], list[str]]:
+    """The hypervisors that a machine lives on, and those where a claim of its name is to be withdrawn: a run that was
+    cut off has left it.
 
     Where there are only claims, one of them is the home, so that the machine is made there: the one that the task asks
-    for, else the first. The others are left to the run that decides about the claims.
+    for, else the first. The others are left to the run that decides about the claims. unfit: hypervisors with a claim
+    that cannot have the machine. Nothing was created there, and none of them is its home.
     """
     homes = [host for host, capacity in capacities.items() if machine.name in capacity.machines]
     claimed = [host for host in homes if capacities[host].machines[machine.name].get("claimed")]
     running_on = [host for host in homes if host not in claimed]
     if running_on:
         return running_on, claimed
-    return ([machine.hypervisor] if machine.hypervisor in claimed else claimed[:1]), []
+    fit = [host for host in claimed if host not in unfit]
+    home = [machine.hypervisor] if machine.hypervisor in fit else fit[:1]
+    return home, [host for host in claimed if host in unfit]
+
+
+def halted(machine: Machine, home: str, capacity: HostCapacity) -> tuple[str, str] | None:
+    """Why what an interrupted run has begun of a machine is not gone on with, or None: its hypervisor gets no machines,
+    and its volumes are there."""
+    if capacity.maintenance is None:
+        return None
+    return home, (
+        f"a run is creating it on {home}, or was interrupted there, and {home} is in maintenance. End that with "
+        f"brine.virt.maintenance -e end={home}, or remove what is there: brine.virt.purge -e vm={machine.name}"
+    )
+
+
+def between_two(
+    machine: Machine, homes: Sequence[str], capacities: Mapping[str, HostCapacity]
+) -> tuple[str, str] | None:
+    """Why a machine that a move has defined on two hypervisors is left as it is, with the one that it comes from; or
+    None."""
+    own_names = {one.own_name: host for host, one in capacities.items() if one.own_name is not None}
+    copies = {host: capacities[host].machines[machine.name] for host in homes}
+    left = [host for host in homes if is_left_over(host, copies[host], copies, own_names)]
+    if len(homes) - len(left) != 1 or not left:
+        return None
+    source, target = (own_names[copies[left[0]]["moving"][end]] for end in ("source", "target"))
+    return source, (
+        f"it is being moved from {source} to {target}, or that was interrupted, and both have it. Wait until the move "
+        "ends; if nobody is moving it any more, finish that: "
+        f"brine.virt.migrate -e vm={machine.name} -e to={target}"
+    )
 
 
 def check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.Any], where: str) -> None:

@@ -36,6 +36,29 @@ def is_one_hypervisor(own_names: Sequence[str | None], uuids: Sequence[str | Non
     return len({*own_names}) == len({*uuids}) == 1 and None not in (*own_names, *uuids)
 
 
+def is_left_over(
+    host: str, copy: Mapping[str, t.Any], copies: Mapping[str, Mapping[str, t.Any]], own_names: Mapping[str, str]
+) -> bool:
+    """Whether a move that was killed has left this one, and the machine is another one of its copies.
+
+    host: where it is. copies: all that there are, by hypervisor, with name, UUID, ``state`` and ``moving``. own_names:
+    hypervisors by the names that they have for themselves. One of a stopped machine has only defined it on its target.
+    One of a running machine broke off as it arrived, and its source has not let go of it. virt_migrate ends both, or
+    says what is against it.
+    """
+    move = copy.get("moving") or {}
+    source, target = (own_names.get(move.get(end, "")) for end in ("source", "target"))
+    if source == target:
+        return False
+    if host == target and copy.get("state") == "shutoff":
+        others = [found for other, found in copies.items() if other == source]
+    elif host == source and copy.get("state") in ("shutoff", "paused"):
+        others = [found for other, found in copies.items() if other == target and found.get("state") == "running"]
+    else:
+        others = []
+    return any(all(found.get(key) == copy.get(key) for key in ("uuid", "moving")) for found in others)
+
+
 def listed_twice(hosts: Mapping[str, t.Any]) -> list[str]:
     """A sentence for each hypervisor that looks as if the inventory had it under several names.
 

@@ -126,6 +126,7 @@ def move_of(
         "refused": dict(sorted(refused.items())),
         "memory_ratio": fleet.capacities[target].options.memory_ratio,
         "memory_reserve_mib": fleet.capacities[target].options.memory_reserve_mib,
+        "anti_affinity": fleet.capacities[target].anti_affinity,
     }
 
 
@@ -151,16 +152,29 @@ def as_plan(
     by_source: dict[str, list[t.Any]] = {host: [] for host in fleet.capacities}
     for move in moves:
         by_source[move["source"]].append(
-            {key: move[key] for key in ("name", "target", "memory_ratio", "memory_reserve_mib")}
+            {key: move[key] for key in ("name", "target", "memory_ratio", "memory_reserve_mib", "anti_affinity")}
         )
+    certain = _certain_ahead(moves, fleet)
     return {
         "moves": list(moves),
         "stay": sorted(stay, key=lambda item: (item["name"], item["hypervisor"])),
         "there": sorted(there, key=lambda item: item["name"]),
         "by_source": by_source,
+        "ahead": {host: [item for item in items if item["name"] in certain] for host, items in by_source.items()},
         "unfinished": fleet.unfinished(),
         "silent": dict(fleet.silent),
     }
+
+
+def _certain_ahead(moves: Sequence[Mapping[str, t.Any]], fleet: Fleet) -> set[str]:
+    """The machines whose moves can be checked before any is made: none that waits for another move to end."""
+    waiting = {item["name"] for items in fleet.unfinished().values() for item in items}
+    names, left = set(), set()
+    for move in moves:
+        if move["name"] not in waiting and move["target"] not in left:
+            names.add(move["name"])
+        left.add(move["source"])
+    return names
 
 
 def _find(fleet: Fleet, names: Sequence[str]) -> list[PlacedMachine]:

@@ -17,7 +17,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class DiskNeed:
-    """Space in a pool. size_mib None: as large as its image.
+    """Space in a pool. size_mib None: as large as its image. name: as the spec has it.
 
     written_mib: what of a disk that is moved is written. storage: the shared storage that it is in, and stays in where
     the pool of the target is the same.
@@ -28,19 +28,22 @@ class DiskNeed:
     image: str | None = None
     written_mib: int | None = None
     storage: str | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True)
 class Origin:
     """What a machine that is moved brings along, and what its new hypervisor must know.
 
-    images: pool, volume and MiB of the stored images under its overlays.
+    images: pool, volume and MiB of the stored images under its overlays. left_on: the hypervisor, by its own name,
+    where a move of it that broke off may have left volumes.
     """
 
     arch: str | None
     domain_type: str | None
     machine_type: str | None
     images: tuple[tuple[str, str, int], ...] = ()
+    left_on: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def need_of_spec(machine: Machine, image_pool: str) -> Need:
     for disk in machine.disks:
         for pool in dict.fromkeys(disk.pools):
             if pool == disk.pool:
-                disks.append(DiskNeed(pool, disk.size_mib, disk.image))
+                disks.append(DiskNeed(pool, disk.size_mib, disk.image, name=disk.name))
             else:
                 pools.append(pool)
     if machine.seed.method == "nocloud":
@@ -115,9 +118,9 @@ def need_of_record(
             written_mib=_mib(disk.get("allocation_bytes")),
             storage=storage_of(disk["pool"]),
         )
-        for disk in sources
-        if disk.get("pool")
+        for disk in _travelling(record)
     ]
+    media = [disk["pool"] for disk in sources if disk.get("pool") and _only_reads(disk)]
     images = _images_below(sources, record.get("image"), stored)
     nics = record.get("nics") or []
     return Need(
@@ -125,7 +128,7 @@ def need_of_record(
         memory_mib=record["memory_max_mib"],
         vcpus=record["vcpus_max"],
         disks=tuple(disks),
-        pools=_unique(pool for pool, _volume, _size in images),
+        pools=_unique([*(pool for pool, _volume, _size in images), *media]),
         bridges=_unique(nic["source"] for nic in nics if nic.get("type") == "bridge" and nic.get("source")),
         networks=_unique(nic["source"] for nic in nics if nic.get("type") == "network" and nic.get("source")),
         labels=tuple(record.get("labels") or ()),
@@ -135,6 +138,7 @@ def need_of_record(
             domain_type=record.get("domain_type"),
             machine_type=record.get("machine_type"),
             images=images,
+            left_on=(record.get("moving") or {}).get("target"),
         ),
     )
 
@@ -147,7 +151,7 @@ def in_other_pools(
     pool: of all its disks; None for those that they are in. disks: of single ones, by their names or targets, as
     virt_migrate takes them.
     """
-    placed = [disk for disk in record.get("disks") or [] if disk.get("source") and disk.get("pool")]
+    placed = _travelling(record)
 
     def pool_of(disk: Mapping[str, t.Any]) -> str:
         keys = [str(disk.get(word)) for word in ("name", "target")]
@@ -171,8 +175,25 @@ def ties_of(record: Mapping[str, t.Any]) -> list[str]:
     reasons = [f"it has {words}" for words in record.get("tied_by") or []]
     if record.get("building"):
         reasons.append("it is being created, or that was interrupted")
+    if record.get("saved"):
+        reasons.append(
+            "its memory is saved to a file of its hypervisor, which libvirt cannot move with it: start it first"
+        )
+    if record.get("persistent") is False:
+        reasons.append("it is transient: libvirt forgets it when it stops, and moves only what is defined")
     disks = [disk for disk in record.get("disks") or [] if disk.get("source") and not disk.get("pool")]
     return reasons + [f"its disk {disk['target']} ({disk['source']}) is not in any storage pool" for disk in disks]
+
+
+def _travelling(record: Mapping[str, t.Any]) -> list[Mapping[str, t.Any]]:
+    """The disks that go along with a machine, unless they are on storage that the target shares."""
+    disks = record.get("disks") or []
+    return [disk for disk in disks if disk.get("source") and disk.get("pool") and not _only_reads(disk)]
+
+
+def _only_reads(disk: Mapping[str, t.Any]) -> bool:
+    """Whether it is a medium such as a CD that was not created for the machine: every hypervisor has its own copy."""
+    return bool(disk.get("readonly")) and not disk.get("own")
 
 
 def _images_below(

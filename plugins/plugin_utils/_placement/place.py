@@ -18,7 +18,18 @@ from ...module_utils._model.spec.machine import Machine
 from ...module_utils._model.spec.machine_state import STOPPED
 from .capacity import HostCapacity
 from .choice import choose, notes_on
-from .homes import check_home, check_name, check_whole, homes_of, left_behind, started_twice, unseen
+from .homes import (
+    between_two,
+    check_home,
+    check_name,
+    check_whole,
+    halted,
+    homes_of,
+    left_behind,
+    started_twice,
+    unfit_claims,
+    unseen,
+)
 from .hosts import read_hosts, reasons_against, require_listed_once
 from .machine_type import BoundMachines, common_machine_type
 from .need import Need, images_of, need_of_spec
@@ -80,14 +91,19 @@ def place(
     for index, machine in enumerate(machines):
         if machine.absent:
             continue
-        running_on, left = homes_of(machine, capacities)
+        running_on, left = homes_of(machine, capacities, unfit_claims(needs[index], capacities, known_images))
         for host in left:
             withdraw.setdefault(host, {})[machine.name] = capacities[host].machines[machine.name]["uuid"]
-        refusal = None
+        refusal: tuple[str | None, str] | None = between_two(machine, running_on, capacities)
+        if refusal is not None:
+            refused[index] = refusal
+            continue
         # What an interrupted run has left of it is no machine yet, and says nothing of one on another hypervisor.
         if not running_on or (running_on[0], machine.name) in unfinished:
             refusal = unseen(machine, silent, options, (homes or {}).get(machine.name))
             refusal = refusal or left_behind(machine, hosts, last_seen, options)
+            if running_on:
+                refusal = refusal or halted(machine, running_on[0], capacities[running_on[0]])
         elif len(running_on) == 1:
             seen = [(homes or {}).get(machine.name), *(last_seen or {}).get(machine.name, ())]
             state = capacities[running_on[0]].machines[machine.name].get("state")
@@ -109,6 +125,9 @@ def place(
             home = running_on[0]
             if (home, machine.name) not in unfinished:
                 placed[home][machine.name] = capacities[home].machines[machine.name].get("uuid")
+            grows = capacities[home].growth_refusals(needs[index])
+            if grows:
+                problems[index] = _cannot_grow(machine, home, grows, titles[index])
             capacities[home].take(needs[index])
             others = {host: f"it is on {home}" for host in capacities if host != home}
             why = "; ".join(["it lives there", *_misfits(needs[index], capacities[home])])
@@ -137,7 +156,7 @@ def place(
         host, machine = chosen[index]["hypervisor"], machines[index]
         by_host[host].append(specs[index]["name"])
         if not chosen[index]["existing"] or (host, machine.name) in unfinished:
-            new_by_host[host].append({"name": machine.name, "memory_mib": machine.memory_mib, "vcpus": machine.vcpus})
+            new_by_host[host].append(_as_new(machine))
         places_by_host[host].append(places[index])
         wanted = images_by_host[host]
         names = [known_images[image] for image in images_of(machine) if image in known_images]
@@ -161,6 +180,12 @@ def place(
             for index in sorted(refused)
         ],
     }
+
+
+def _as_new(machine: Machine) -> dict[str, t.Any]:
+    """A machine that is to be created, in the words of virt_claim."""
+    groups = {"anti_affinity": list(machine.anti_affinity)} if machine.anti_affinity else {}
+    return {"name": machine.name, "memory_mib": machine.memory_mib, "vcpus": machine.vcpus, **groups}
 
 
 def _pick(
@@ -229,6 +254,14 @@ def _assignment(
         "why": why,
         "refused": dict(sorted(refused.items())),
     }
+
+
+def _cannot_grow(machine: Machine, home: str, reasons: Sequence[str], where: str) -> VirtError:
+    return ConflictError(
+        f"does not fit on {home}, where it is, as it is described: {', '.join(reasons)}",
+        where=where,
+        hint=f"Make room there, or move it first: brine.virt.migrate -e vm={machine.name}",
+    )
 
 
 def _fits_nowhere(

@@ -12,7 +12,7 @@ from ...module_utils._base.errors import ConflictError, InputError, VirtError
 from ...module_utils._model.spec.machine import Machine
 from .._one_home import one_home
 from .capacity import HostCapacity
-from .homes import homes_of, no_answer, not_removed
+from .homes import between_two, homes_of, no_answer, not_removed
 from .options import PlacementOptions
 
 
@@ -48,6 +48,10 @@ def find_removals(
     found = Removals()
     for index, machine in enumerate(machines):
         if not machine.absent:
+            continue
+        moving = between_two(machine, homes_of(machine, capacities)[0], capacities)
+        if moving is not None and machine.hypervisor is None:
+            found.refused[index] = moving
             continue
         try:
             home = _home(machine, capacities, silent, titles[index])

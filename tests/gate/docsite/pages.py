@@ -7,7 +7,9 @@
   CONTRIBUTING.md has all wings.
 * A link from a page to a file of the collection, relative or by its address on GitHub, finds it, and the heading in it.
 * The page `reference` names every playbook, role and module.
+* A variable that the user may set for a playbook is explained on a page.
 * The README is short: what the collection is, how to see it and use it, and where to read on.
+* The README of a role has a table of its variables and their defaults, see roles.py.
 * The messages that the page `messages` explains are still said, see messages.py.
 """
 
@@ -21,6 +23,7 @@ from pathlib import Path
 
 from .blocks import inline_code
 from .messages import check_messages
+from .roles import check_role_variables
 
 GUIDE = Path("docs/docsite/rst")
 REFERENCE = GUIDE / "reference.rst"
@@ -32,6 +35,10 @@ PICTURED_WING = re.compile(r"^ +(_\w+(?:/|\.py)) ", re.MULTILINE)
 ANY_PLAYBOOK = {"...", "NAME"}
 RELATIVE_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]+)?\)")
 OWN_ADDRESS = re.compile(r"https://github\.com/brine-virt/brine\.virt/(?:blob|tree)/main/([^)#>\s`]*)(#[^)>\s`]+)?")
+# A variable that a playbook reads if somebody has set it; and one that a playbook or a role sets itself.
+READ_IF_SET = re.compile(r"\b(virt_\w+) \| default\(")
+SET = re.compile(r"^[\s-]*(?:(?:register|loop_var): )?(virt_\w+)(?::|$)", re.MULTILINE)
+VARIABLE = re.compile(r"\bvirt_\w+")
 HEADING = re.compile(r"^#+ +(.+?) *#*$", re.MULTILINE)
 
 
@@ -114,6 +121,17 @@ def check_reference() -> Iterator[str]:
     yield from (f"{REFERENCE}: {name} is missing" for name in sorted(wanted) if name not in text)
 
 
+def check_variables() -> Iterator[str]:
+    """Yield each variable that is the user's to set for a playbook, and that no page explains."""
+    playbooks = sorted(Path("playbooks").rglob("*.yml"))
+    tasks = [*playbooks, *Path("roles").glob("*/tasks/*.yml"), *Path("roles").glob("*/vars/*.yml")]
+    known = {name for path in tasks for name in SET.findall(path.read_text(encoding="utf-8"))}
+    known.update(*(VARIABLE.findall(page.read_text(encoding="utf-8")) for page in pages()))
+    for source in playbooks:
+        for name in sorted(set(READ_IF_SET.findall(source.read_text(encoding="utf-8"))) - known):
+            yield f"{source}: {name} can be set, and is explained nowhere: it belongs in {REFERENCE}"
+
+
 def check_readme() -> Iterator[str]:
     """Yield a README that is longer than it may be."""
     count = len(Path("README.md").read_text(encoding="utf-8").splitlines())
@@ -123,5 +141,15 @@ def check_readme() -> Iterator[str]:
 
 def broken_in_pages() -> Iterator[str]:
     """Yield whatever is broken of all rules here."""
-    for check in (check_commands, check_named_paths, check_links, check_reference, check_readme, check_messages):
+    checks = (
+        check_commands,
+        check_named_paths,
+        check_links,
+        check_reference,
+        check_variables,
+        check_role_variables,
+        check_readme,
+        check_messages,
+    )
+    for check in checks:
         yield from check()

@@ -28,7 +28,7 @@ _SALT: dict[str, Values] = {
     "stop_on_reboot": values.BOOLEAN,
 }
 # What no documentation of the module has.
-_HYPERVISOR = "The hypervisor that the machine must be on."
+HYPERVISOR = "The hypervisor that the machine must be on."
 
 
 _LEAVES: Schema = {"type": "string", "pattern": f"^{ABSENT}$|{values.TEMPLATE}"}
@@ -73,7 +73,7 @@ def definitions() -> dict[str, Schema]:
         found.update(device_definitions(kind, docs[f"{kind}s"]))
     properties: dict[str, Schema] = {}
     for name in MACHINE_RULES:
-        words = summary(docs[name]["description"]) if name in docs else _HYPERVISOR
+        words = summary(docs[name]["description"]) if name in docs else HYPERVISOR
         if name in ("disks", "nics"):
             properties[name] = {"description": words, **ref(name)}
         else:

@@ -31,10 +31,15 @@ def in_rst(text: str) -> str:
     return _MARK.sub(lambda mark: f"``{_bare(mark)}``", " ".join(text.split()).replace("*", r"\*"))
 
 
+def sentences(description: t.Any) -> list[str]:
+    """Return the sentences of a description, which is a text or a list of paragraphs, with their marks."""
+    paragraphs = [description] if isinstance(description, str) else description
+    return [sentence for text in paragraphs for sentence in _SENTENCE.split(" ".join(text.split()))]
+
+
 def first_sentence(description: t.Any) -> str:
-    """Return the first sentence of a description, which is a text or a list of paragraphs, with its marks."""
-    text = description if isinstance(description, str) else description[0]
-    return _SENTENCE.split(" ".join(text.split()), maxsplit=1)[0]
+    """Return the first sentence of a description, with its marks."""
+    return sentences(description)[0]
 
 
 def summary(description: t.Any) -> str:

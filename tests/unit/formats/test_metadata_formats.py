@@ -99,6 +99,7 @@ MACHINES["10-replaced"] = machine.MachineNotes(
         machine.VolumeNote("default", "db1-system.qcow2", "disk", format="qcow2", identity="0f" * 16, replaced=True),
     )
 )
+MACHINES["11-claimed-groups"] = machine.MachineNotes(status="building", claimed=True, anti_affinity=("web", "db"))
 # What this version writes.
 NEWEST_MACHINES = (
     "4-claimed",
@@ -108,6 +109,7 @@ NEWEST_MACHINES = (
     "8-start",
     "8-start-order",
     "10-replaced",
+    "11-claimed-groups",
 )
 
 MADE = (
@@ -173,6 +175,9 @@ AT_WORK = {
     "1-revert": snapshots.SnapshotWork("before", reverting=True),
     "1-delete": snapshots.SnapshotWork("before", deleting=True),
     "1-delete-off": snapshots.SnapshotWork("before", deleting=True, off=True),
+    "1-delete-started": snapshots.SnapshotWork(
+        "before", deleting=True, off=True, started="2026-03-01 09:30:00.123+0000"
+    ),
 }
 
 

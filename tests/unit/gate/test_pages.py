@@ -17,22 +17,33 @@ from ansible_collections.brine.virt.tests.gate.docsite.pages import (
     check_named_paths,
     check_readme,
     check_reference,
+    check_variables,
 )
+from ansible_collections.brine.virt.tests.gate.docsite.roles import check_role_variables
 
 ADDRESS = "https://github.com/brine-virt/brine.virt/blob/main"
 GUIDE = "docs/docsite/rst"
+TABLE = "| `virt_answer` | `45` | seconds |\n| `virt_one_pools`, `virt_one_wait` | one, `true` | pools |\n"
 # A tree in which nothing is broken.
 GOOD = {
     "README.md": "# A title\n\n[role](roles/one/README.md#what-happens), [here](#a-title), [far](https://example.org/x)\n",
     "CONTRIBUTING.md": "see `roles/one`\n\n```\n  _base/   1\n  _one/    one\n```\n",
-    "roles/one/README.md": "# one\n\n## What happens\n\n[back](../../README.md)\n",
-    "playbooks/list.yml": "---\n",
+    "roles/one/README.md": f"# one\n\n{TABLE}\n## What happens\n\n[back](../../README.md)\n",
+    "playbooks/list.yml": (
+        "- vars:\n  virt_own: '{{ virt_own | default(1) }}'\n  limit: '{{ virt_limit | default(omit) }}'\n"
+        "  answer: '{{ virt_answer | default(2) }}'\n  done: '{{ virt_done | default([]) }}'\n"
+    ),
+    "roles/one/tasks/main.yml": "- debug:\n  register: virt_done\n",
+    "roles/one/meta/argument_specs.yml": (
+        "argument_specs: {main: {options: {vm: {}, virt_answer: {type: int}, virt_one_pools: {}, virt_one_wait: {}}}}\n"
+    ),
+    "roles/one/defaults/main.yml": "virt_answer: 45\nvirt_one_pools: [{name: one}]\nvirt_one_wait: true\n",
     "plugins/modules/virt_info.py": "",
     "plugins/module_utils/_base/errors.py": "",
     "plugins/plugin_utils/_one/one.py": "",
     f"{GUIDE}/reference.rst": (
         "``list`` :ansplugin:`brine.virt.one#role` :ansplugin:`brine.virt.virt_info#module`\n"
-        f"`x <{ADDRESS}/README.md>`__\n"
+        f"``virt_limit`` `x <{ADDRESS}/README.md>`__\n"
     ),
 }
 
@@ -52,6 +63,20 @@ GOOD = {
         (check_commands, f"{GUIDE}/page.rst", "by ``ansible-playbook brine.virt.lost``", "there is no playbook"),
         (check_commands, "README.md", '$ ansible-playbook brine.virt.list -e reason="a b"', "quote it once more"),
         (check_reference, f"{GUIDE}/reference.rst", "``list``", "brine.virt.virt_info#module` is missing"),
+        (
+            check_variables,
+            f"{GUIDE}/reference.rst",
+            "``virt_limits``",
+            "virt_limit can be set, and is explained nowhere",
+        ),
+        (check_variables, "roles/one/tasks/main.yml", "- debug:", "virt_done can be set"),
+        (
+            check_role_variables,
+            "roles/one/README.md",
+            "| `virt_answer` | `45` | s |",
+            "virt_one_wait of roles/one/meta",
+        ),
+        (check_role_variables, "roles/one/README.md", TABLE.replace("45", "15"), "the default of virt_answer is 45"),
         (check_readme, "README.md", "line\n" * 150, "README.md has 151 lines"),
     ],
     ids=lambda value: value.__name__ if callable(value) else None,

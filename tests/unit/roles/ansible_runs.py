@@ -32,14 +32,22 @@ def run_ansible(directory: Path, *words: str, program: str = "playbook") -> subp
 
 
 def run_last_play(
-    directory: Path, playbook: str, uri: str, *words: str, hosts: t.Sequence[str] = ("hv1",), **host_vars: t.Any
+    directory: Path,
+    playbook: str,
+    uri: str,
+    *words: str,
+    hosts: t.Sequence[str] = ("hv1",),
+    replaced: tuple[str, str] = ("", ""),
+    **host_vars: t.Any,
 ) -> tuple[int, str]:
     """The status of a run of a playbook's last play on this computer, and what it says.
 
     uri: in place of that of a real hypervisor. words: options; those with an equals sign are variables of the command
-    line. host_vars: variables of the inventory.
+    line. replaced: a text in the files of tasks, and what stands in its place. host_vars: variables of the inventory.
     """
     shutil.copytree(PLAYBOOKS, directory / "playbooks", dirs_exist_ok=True)
+    for tasks in (directory / "playbooks/tasks").glob("*.yml") if replaced[0] else ():
+        tasks.write_text(tasks.read_text(encoding="utf-8").replace(*replaced), encoding="utf-8")
     file = directory / "playbooks" / f"{playbook}.yml"
     play = yaml.safe_load((PLAYBOOKS / file.name).read_text(encoding="utf-8"))[-1]
     play = {**play, "hosts": "all", "become": False, "module_defaults": {"group/brine.virt.virt": {"uri": uri}}}

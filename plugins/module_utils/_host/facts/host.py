@@ -142,7 +142,9 @@ def _machine(record: dict[str, t.Any]) -> dict[str, t.Any]:
         "memory_mib": record["memory_max_mib"],
         "building": record["building"],
         "claimed": record["claimed"],
+        "moving": record["moving"],
         "anti_affinity": record["anti_affinity"],
+        "disks": [disk["name"] for disk in record["disks"] if disk["name"] is not None],
         "errors": record["errors"],
     }
 

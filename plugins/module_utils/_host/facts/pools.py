@@ -58,6 +58,7 @@ def observe_pools(conn: VirConnect, *, local: bool) -> list[dict[str, t.Any]]:
                 "autostart": name in autostart,
                 "path": path,
                 "shared_storage": shared,
+                "file_system": _file_system(path) if on_file_system else None,
                 "capacity_mib": space["capacity"] if space else None,
                 "allocation_mib": space["allocation"] if space else None,
                 "available_mib": space["available"] if space else None,
@@ -75,6 +76,15 @@ def _live_space(path: str | None) -> dict[str, int] | None:
         return None
     capacity, available = seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize
     return {"capacity": capacity // MIB, "allocation": (capacity - available) // MIB, "available": available // MIB}
+
+
+def _file_system(path: str | None) -> str | None:
+    """The device that a directory is on, as findmnt writes it: pools with the same one have one free space."""
+    try:
+        device = os.stat(path or "").st_dev
+    except OSError:
+        return None
+    return f"{os.major(device)}:{os.minor(device)}"
 
 
 def shared_storage_of(root: etree._Element) -> str | None:

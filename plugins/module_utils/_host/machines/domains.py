@@ -86,6 +86,16 @@ def macs_in_use(domains: t.Iterable[Domain]) -> dict[str, str]:
     }
 
 
+def group_members(groups: t.Collection[str], domains: t.Iterable[Domain]) -> dict[str, str]:
+    """The machines that are of one of these anti-affinity groups, each with the group."""
+    own = {domain.name: domain.notes.anti_affinity if domain.notes else () for domain in domains}
+    return {
+        name: next(group for group in groups if group in known)
+        for name, known in sorted(own.items())
+        if not set(groups).isdisjoint(known)
+    }
+
+
 def define(conn: VirConnect, xml: str, name: str) -> t.Any:
     """Define a domain, checked against libvirt's schema first."""
     with translate_errors(f"cannot define machine {name}"):

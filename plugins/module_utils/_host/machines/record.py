@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..._base.xml import KIB, attribute, etree, size_kib_in_xml
-from ..._model.attachments import disk_source, nic_source, nic_type, ties_of_domain
+from ..._model.attachments import disk_source, nic_source, nic_type, ties_of_domain, ties_while_off
 from ..._model.metadata.machine import BUILDING, ImageNote, MachineNotes, read_notes
 from ..._model.metadata.migration import read_migration_note
 from .addresses import NicQuery
@@ -21,6 +21,7 @@ from .addresses import NicQuery
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 # The states of a machine that holds memory and CPUs now.
 ACTIVE_STATES = frozenset({"running", "blocked", "paused", "shutdown", "pmsuspended"})
+_OFF_STATES = frozenset({"shutoff", "crashed"})
 
 # What a guest gets of a virtio disk's serial (VIRTIO_BLK_ID_BYTES).
 _VIRTIO_SERIAL_LENGTH = 20
@@ -134,7 +135,7 @@ def record_from_xml(
         graphics=[_graphics(graphics) for graphics in domain.iterfind("devices/graphics")],
         serial_log=attribute(domain, "devices/serial/log", "file") or attribute(domain, "devices/console/log", "file"),
         serial_console=attribute(domain, "devices/console", "type"),
-        tied_by=ties_of_domain(domain),
+        tied_by=_ties(domain, state),
     )
     if notes is not None:
         record.update(_from_notes(notes))
@@ -153,6 +154,14 @@ def nics_to_ask(domain: etree._Element, notes: MachineNotes | None) -> list[NicQ
         network = attribute(nic, "source", "network")
         asked.append(NicQuery(mac, nic.get("type") or "", static.get(mac.lower(), ()), network))
     return asked
+
+
+def _ties(domain: etree._Element, state: str) -> list[str]:
+    staying = ties_while_off(domain) if state in _OFF_STATES else []
+    return [
+        *ties_of_domain(domain),
+        *(f"{words} in a file that moves only while it runs (start it first)" for words in staying),
+    ]
 
 
 def _from_notes(notes: MachineNotes) -> dict[str, t.Any]:
@@ -227,6 +236,7 @@ def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -
         "allocation_bytes": None,
         "backing": None if backing is None else disk_source(backing.find("source"), backing.get("type")),
         "readonly": disk.find("readonly") is not None,
+        "own": notes is not None and any((note.pool, note.name) == (pool, volume) for note in notes.volumes),
     }
 
 

@@ -11,14 +11,21 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import typing as t
 
 from ..._base.errors import ConflictError, HostError
+from ..._base.xml import parse_xml
+from ..._model.attachments import written_disks
 from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
 from ..machines import domains
 
 # The event comes with the answer to the call; where everything is slow, a little later.
 _EVENT_SECONDS = 15
+# A start that fails for a lock does so as soon as QEMU opens its disks.
+_START_SECONDS = 60.0
+_LOOK_SECONDS = 0.25
+_NAMES = ("file", "dev", "dir", "protocol", "name", "pool", "volume")
 
 
 class MachineGoneError(ConflictError):
@@ -75,6 +82,43 @@ def redefine(conn: VirConnect, xml: str, uuid: str, name: str) -> None:
         if new:
             _roll_back(made, name)
             raise gone(name)
+
+
+def redefine_disks(conn: VirConnect, xml: str, uuid: str, name: str, what: str, *, held: bool = False) -> None:
+    """Give a machine that is off other disks, as redefine.
+
+    libvirt calls a machine active some time before its QEMU opens the disks, which are those of before where that began
+    before the definition: then it gets its former description back, and ConflictError is raised. what: what is being
+    done to it, in words. held: nobody can open the disks of before, so that such a start fails, and is waited for.
+    """
+    handle = _find(conn, uuid)
+    if handle is None:
+        raise gone(name)
+    with translate_errors(f"cannot inspect machine {name}"):
+        before = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+    left = _sources(before) - _sources(xml)
+    redefine(conn, xml, uuid, name)
+    end = time.monotonic() + (_START_SECONDS if held else 0)
+    while True:
+        with translate_errors(f"cannot inspect machine {name}"):
+            # It may have left by itself meanwhile.
+            now = handle.XMLDesc(0) if handle.isActive() else None
+        if now is None or not left & _sources(now):
+            return
+        if time.monotonic() > end:
+            break
+        time.sleep(_LOOK_SECONDS)
+    redefine(conn, before, uuid, name)
+    raise ConflictError(
+        f"machine {name} was started while {what}, and is on its disks of before",
+        hint="Shut it down, leave it off, and run it again",
+    )
+
+
+def _sources(xml: str) -> set[tuple[str | None, ...]]:
+    """What the disks are, as they are named: by path, by name on network storage, or by pool and volume."""
+    found = (disk.find("source") for disk in written_disks(parse_xml(xml))[0].values())
+    return {tuple(source.get(key) for key in _NAMES) for source in found if source is not None}
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import threading
 import time
 import typing as t
 
+from ..._model.metadata.snapshots import SnapshotWork
 from ..connection import VirConnect, libvirt, run_events, translate_errors
 from ..identity import process_start_ticks
 
@@ -61,6 +62,12 @@ def last_start(machine: str, folder: str = _LOGS) -> str:
         if found:
             return found.decode()
     return ""
+
+
+def is_off_since(work: SnapshotWork, machine: str) -> bool:
+    """Whether a machine that is off was so when the deletion of a snapshot was begun, and was not started since: it has
+    written to none of the files then."""
+    return work.off and work.started is not None and work.started == last_start(machine)
 
 
 class StartWatch:

@@ -19,6 +19,8 @@ import time
 from collections.abc import Sequence
 
 from ..._base.errors import ConflictError, HostError
+from ..._base.qemu_img import FORMATS, QCOW2, run_qemu_img
+from ..._model.image.qcow2 import BrokenQcow2Error, read_header
 
 # QEMU's locks are single bytes, one for each thing that somebody does (from 100 on) and one for each that somebody
 # cannot bear others to do (from 200 on); all of them are shared locks, and what others have is tested for.
@@ -35,6 +37,9 @@ _FLOCK = "hhqqi4x"
 # How long QEMU may take to close what libvirt has just told it to.
 _CLOSE_SECONDS = 10.0
 _LOOK_SECONDS = 0.25
+# While one file is merged into another, a guest that writes has both written to.
+_MARGIN_SECONDS = 1.0
+_COMPARE_SECONDS = 6 * 3600
 _NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
@@ -169,6 +174,34 @@ def first_open(paths: Sequence[str], wait_seconds: float = _CLOSE_SECONDS) -> st
         if opened is None or time.monotonic() > end:
             return opened
         time.sleep(_LOOK_SECONDS)
+
+
+def has_newer_below(file: str, below: str, below_format: str, *, devices: bool = True) -> bool:
+    """Whether the file below was written to after the one that is to be merged into it, and they differ.
+
+    devices: whether a device below is compared, whose times tell nothing. Raises OSError, and VirtError of qemu-img.
+    """
+    upper, lower = os.stat(file), os.stat(below)
+    if stat.S_ISREG(lower.st_mode):
+        if lower.st_mtime <= upper.st_mtime + _MARGIN_SECONDS:
+            return False
+    elif not devices:
+        return False
+    return run_qemu_img("compare", QCOW2, "-F", below_format, file, below, timeout_seconds=_COMPARE_SECONDS).status != 0
+
+
+def newer_below(file: str) -> str | None:
+    """The file that a qcow2 file is backed by, where has_newer_below says so of it; None for anything else. Raises
+    VirtError of qemu-img."""
+    try:
+        with open(file, "rb") as image:
+            header = read_header(lambda offset, length: os.pread(image.fileno(), length, offset))
+        if header is None or header.backing_file is None or header.backing_format not in FORMATS:
+            return None
+        below = os.path.join(os.path.dirname(file), header.backing_file)
+        return below if has_newer_below(file, below, header.backing_format, devices=False) else None
+    except (OSError, BrokenQcow2Error):
+        return None
 
 
 def _flock(kind: int, byte: int, length: int = 1) -> bytes:

@@ -57,13 +57,17 @@ _MOST_ROUNDING_BYTES = 32 * MIB
 # libvirt makes the volumes of an iscsi-direct pool by this name, with the number of the LUN after it.
 _NAME_PREFIXES = {"iscsi-direct": "unit:0:0:"}
 
+# Free space of one file system that was asked for twice differs by less than this share of all of it.
+_SAME_SPACE_SHARE = 0.001
+
 
 @dataclass(frozen=True)
 class Pool:
     """An active storage pool.
 
     path: where its volumes lie, for pools of files and devices. local: that is a path of the machine that this code
-    runs on. space_source: what its space is taken from; pools on one file system of this machine have the same.
+    runs on. space_source: what its space is taken from; pools on one file system have the same. Of another machine's,
+    directories that are as large and as free as each other count as one file system.
     network: for network pools, the source of any of its volumes, all but the name of the volume.
     """
 
@@ -187,6 +191,13 @@ def _are_apart(one: DiskSource, other: DiskSource) -> bool:
     return bool(ours and theirs) and ours.isdisjoint(theirs)
 
 
+def _have_one_space(one: Pool, other: Pool) -> bool:
+    """Whether two pools of another machine are directories of one file system, as it seems: nobody tells it here."""
+    if one.local or {one.type, other.type} != {"dir"} or one.capacity_bytes != other.capacity_bytes:
+        return False
+    return abs(one.available_bytes - other.available_bytes) <= one.capacity_bytes * _SAME_SPACE_SHARE
+
+
 class Pools:
     """The pools of one hypervisor, listed once, each refreshed once and only when it is asked for."""
 
@@ -205,7 +216,7 @@ class Pools:
         """
         with self._lock:
             if name not in self._known:
-                self._known[name] = self._load(name, where)
+                self._known[name] = self._beside_others(self._load(name, where))
             return self._known[name]
 
     def all(self) -> list[Pool]:
@@ -213,6 +224,11 @@ class Pools:
         with self._lock, translate_errors("cannot inspect the storage pools"):
             found = (self._peek(name, handle) for name, handle in sorted(self._listed().items()))
             return [pool for pool in found if pool is not None]
+
+    def _beside_others(self, pool: Pool) -> Pool:
+        """A pool of another machine with the space of one that is on the same file system, by all that can be seen."""
+        alike = (other.space_source for other in self._known.values() if _have_one_space(pool, other))
+        return replace(pool, space_source=next(alike, pool.space_source))
 
     def _peek(self, name: str, handle: t.Any) -> Pool | None:
         """A pool without looking again; None for one that cannot be used now, or has gone since it was listed."""

@@ -63,7 +63,8 @@ def read_set_aside(domain: etree._Element) -> tuple[SetAside, ...]:
 class SnapshotWork:
     """snapshot: its name. reverting: whether the machine is reverted to it; otherwise it is taken, and frozen and
     paused say what was to be done to the machine for that; or it is deleting, and its files are being merged. off: the
-    machine was off when that began, so nothing but the merge has written to the files below."""
+    machine was off when that began, so nothing but the merge writes to the files below until it is started. started:
+    its last start by libvirt's log at that time, empty where the log has none; None where it was not noted."""
 
     snapshot: str
     reverting: bool = False
@@ -71,6 +72,7 @@ class SnapshotWork:
     paused: bool = False
     deleting: bool = False
     off: bool = False
+    started: str | None = None
 
 
 def work_to_element(work: SnapshotWork) -> etree._Element:
@@ -93,6 +95,8 @@ def _fill(root: etree._Element, work: SnapshotWork) -> None:
     for name, value in (("frozen", work.frozen), ("paused", work.paused), ("off", work.off)):
         if value:
             root.set(name, "yes")
+    if work.started is not None:
+        root.set("started", work.started)
 
 
 def read_work(domain: etree._Element) -> SnapshotWork | None:
@@ -107,6 +111,7 @@ def read_work(domain: etree._Element) -> SnapshotWork | None:
         root.get("paused") == "yes",
         root.get("work") == _DELETE,
         root.get("off") == "yes",
+        root.get("started"),
     )
 
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from ..._base.xml import etree
+from ..._base.xml import etree, need
 from ..spec.disk import DISK_OPTIONS, SERIAL_LENGTH, TARGET_PREFIXES, Disk
 from ..spec.fields.table import write_table
 from ..spec.nic import NIC_OPTIONS, SOURCE_ATTRIBUTES, Nic
@@ -17,6 +17,14 @@ from .disk_source import DiskSource
 
 # Last in the alphabet, so that disks can be added between the first ones and the seed.
 SEED_TARGET = "vdz"
+# The kinds of devices in <os>, which exclude an order of single ones: of each, the first device boots.
+# https://libvirt.org/formatdomain.html#bios-bootloader
+_KINDS = {
+    "hd": "devices/disk[@device='disk']",
+    "cdrom": "devices/disk[@device='cdrom']",
+    "fd": "devices/disk[@device='floppy']",
+    "network": "devices/interface",
+}
 
 
 @dataclass(frozen=True)
@@ -108,3 +116,60 @@ def add_nic(devices: etree._Element, nic: Nic, boot_order: int | None = None) ->
         etree.SubElement(element, "boot", order=str(boot_order))
     write_table(element, NIC_OPTIONS, nic.options)
     return element
+
+
+def arrange_boot_order(domain: etree._Element, named: Collection[str | None], known: Collection[str | None]) -> bool:
+    """Put a machine's devices in order; whether anything changed.
+
+    named: those that have their place already, by target or MAC address. The others of known are in no order, as in a
+    new machine. Those that are not known at all, as nobody has said anything of them, come after them, as they are.
+    """
+    before = etree.tostring(domain)
+    ordered = _ordered(domain)
+    kinds = domain.findall("os/boot")
+    rest = [home for home in ordered if _boot_key(home) not in known]
+    rest += [first for kind in kinds for first in _firsts(domain, kind.get("dev", ""), known) if first not in rest]
+    used = {_boot_number(home) for home in ordered if _boot_key(home) in named}
+    for home in ordered:
+        if _boot_key(home) in known and _boot_key(home) not in named:
+            home.remove(need(home, "boot"))
+    last = 0
+    for home in rest:
+        last = max(_boot_number(home), last + 1)
+        while last in used:
+            last += 1
+        boot = home.find("boot")
+        if boot is None:
+            boot = etree.SubElement(home, "boot")
+        boot.set("order", str(last))
+    for kind in kinds:
+        need(domain, "os").remove(kind)
+    return etree.tostring(domain) != before
+
+
+def in_boot_order(domain: etree._Element) -> list[str]:
+    """The devices that have a place in the order, by target or MAC address."""
+    return [_boot_key(home) or str(home.tag) for home in _ordered(domain)]
+
+
+def _ordered(domain: etree._Element) -> list[etree._Element]:
+    homes = (boot.getparent() for boot in domain.iterfind("devices/*/boot"))
+    return sorted((home for home in homes if home is not None), key=_boot_number)
+
+
+def _firsts(domain: etree._Element, kind: str, known: Collection[str | None]) -> list[etree._Element]:
+    found = domain.findall(_KINDS.get(kind, "none"))
+    return [device for device in found if _boot_key(device) not in (*known, SEED_TARGET)][:1]
+
+
+def _boot_key(device: etree._Element) -> str | None:
+    if device.tag == "disk":
+        return need(device, "target").get("dev")
+    mac = device.find("mac")
+    return None if mac is None else mac.get("address")
+
+
+def _boot_number(device: etree._Element) -> int:
+    boot = device.find("boot")
+    text = "" if boot is None else boot.get("order", "")
+    return int(text) if text.isdigit() else 0

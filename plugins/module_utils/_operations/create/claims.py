@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Names that are taken before anything is made, so that two runs cannot make one machine on two hypervisors.
 
-A claim is a domain with the name, its memory and its CPUs, and nothing else, marked ``building`` and ``claimed``. One
-lock serves one hypervisor only; therefore a run first claims on the hypervisors that it has chosen, and then checks
-all others. Of two runs at least one sees the other's claim. A claim becomes the machine itself by being defined again
-under the same UUID, without the mark. One that a killed run left belongs to the next run that comes there.
+A claim is a domain with the name, its memory, its CPUs and its anti-affinity groups, and nothing else, marked
+``building`` and ``claimed``. One lock serves one hypervisor only; therefore a run first claims on the hypervisors that
+it has chosen, and then checks all others. Of two runs at least one sees the other's claim. A claim becomes the machine
+itself by being defined again under the same UUID, without the mark. One that a killed run left belongs to the next run
+that comes there.
 """
 
 from __future__ import annotations
@@ -29,12 +30,16 @@ from ..._model.metadata.machine import BUILDING, MachineNotes, notes_to_element
 
 @dataclass(frozen=True)
 class Claim:
-    """A name to be taken, with what the machine will need at most. identity: its UUID; None for a new one."""
+    """A name to be taken, with what the machine will need at most. identity: its UUID; None for a new one.
+
+    groups: its anti-affinity groups, for the runs that come to this hypervisor before the machine is made.
+    """
 
     name: str
     memory_mib: int
     vcpus: int
     identity: str | None = None
+    groups: Sequence[str] = ()
 
 
 def new_claims(wanted: Sequence[Claim], domains: Mapping[str, Domain]) -> list[Claim]:
@@ -133,7 +138,8 @@ def _claim_xml(claim: Claim, identity: str, guests: GuestCapabilities) -> str:
     domain = etree.Element("domain", type=guests.domain_type)
     for tag, text in (("name", claim.name), ("uuid", identity)):
         etree.SubElement(domain, tag).text = text
-    etree.SubElement(domain, "metadata").append(notes_to_element(MachineNotes(status=BUILDING, claimed=True)))
+    notes = MachineNotes(status=BUILDING, claimed=True, anti_affinity=tuple(claim.groups))
+    etree.SubElement(domain, "metadata").append(notes_to_element(notes))
     etree.SubElement(domain, "memory", unit="MiB").text = str(claim.memory_mib)
     etree.SubElement(domain, "vcpu").text = str(claim.vcpus)
     etree.SubElement(etree.SubElement(domain, "os"), "type", arch=guests.arch).text = "hvm"

@@ -186,6 +186,7 @@ def _allocate(machine: SourceMachine, disks: Sequence[DiskMigration], target: Mi
     """Count it in for the machines that are planned after it."""
     target.hypervisor.space_requests = space_requests(disks, target)
     target.allocations[machine.name] = machine.memory_mib
+    target.groups[machine.name] = machine.groups
     target.volumes.update((disk.target_pool.name, disk.ref.name) for disk in disks if disk.travels)
     target.images.update(disk.base.volume for disk in disks if disk.base is not None)
 

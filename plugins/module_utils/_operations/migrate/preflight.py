@@ -11,9 +11,9 @@ from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, Virt
 from ..._base.xml import attribute, etree, read_description
 from ..._host.connection import libvirt, translate_errors
 from ..._host.facts.networks import check_same_network, read_network
-from ..._host.machines.domains import Domain
+from ..._host.machines.domains import Domain, group_members
 from ..._host.storage.usage import why_kept
-from ..._model.attachments import start_files, ties_of_domain
+from ..._model.attachments import start_files, ties_of_domain, ties_while_off
 from ..._model.free_space import SpaceRequest, require_free_space
 from ..._model.metadata.machine import BUILDING
 from ..._model.metadata.snapshots import reverting_to
@@ -79,18 +79,12 @@ def check_finished(machine: SourceMachine, where: str) -> None:
 
 def _check_hidden_state(machine: SourceMachine, where: str) -> None:
     """What of a machine that is off lies in files that no pool has, and travels only while it runs."""
-    pflash = machine.defined_xml.find("os/loader[@type='pflash']") is not None
-    efi = any(machine.defined_xml.find(path) is not None for path in ("os[@firmware='efi']", "os/varstore"))
-    for has, words in (
-        (pflash or efi, "the variables of its UEFI"),
-        (machine.defined_xml.find("devices/tpm/backend[@type='emulator']") is not None, "the state of its TPM"),
-    ):
-        if has:
-            raise UnsupportedError(
-                f"{machine.name} is off, and {words} would stay behind",
-                where=where,
-                hint="Start it first, and move it running",
-            )
+    for words in ties_while_off(machine.defined_xml):
+        raise UnsupportedError(
+            f"{machine.name} is off, and {words} would stay behind",
+            where=where,
+            hint="Start it first, and move it running",
+        )
 
 
 def check_target(machine: SourceMachine, target: MigrationTarget, options: MigrationOptions, where: str) -> None:
@@ -98,6 +92,8 @@ def check_target(machine: SourceMachine, target: MigrationTarget, options: Migra
     try:
         _check_maintenance(target, where)
         _check_name_is_free(machine, target, where)
+        if options.anti_affinity == "require":
+            _check_apart(machine, target, where)
         _check_machine(machine, target, where)
         _check_start_files(machine, target, where)
         _check_nics(machine, target, where)
@@ -131,6 +127,28 @@ def _check_maintenance(target: MigrationTarget, where: str) -> None:
             f"it is in maintenance{since}{reason}",
             where=where,
             hint="Choose another hypervisor, or end it: virt_maintenance with state: absent",
+        )
+
+
+def _check_apart(machine: SourceMachine, target: MigrationTarget, where: str) -> None:
+    """Nobody of its anti-affinity groups may be there, also who has come since the target was chosen."""
+    here = [domain for domain in target.hypervisor.domains.values() if domain.name != machine.name]
+    words = [
+        f"it has {member}, of the same anti-affinity group {group}"
+        for member, group in group_members(machine.groups, here).items()
+    ]
+    words += [
+        f"{name}, of the same anti-affinity group {group}, is going there too"
+        for name, own in target.groups.items()
+        for group in machine.groups
+        if name != machine.name and group in own
+    ]
+    if words:
+        raise ConflictError(
+            words[0],
+            where=where,
+            hint="Choose another hypervisor, or let them share one: anti_affinity: prefer, or for the playbooks "
+            "virt_anti_affinity: prefer",
         )
 
 

@@ -14,9 +14,10 @@ from ..._base.xml import etree, read_description
 from ..._host.connection import is_local, libvirt, translate_errors
 from ..._host.machines.domains import unreadable_error
 from ..._host.machines.record import PendingOf, record_from_xml, state_name
-from ..._host.storage.disk_lock import is_open_in_qemu
+from ..._host.machines.start_watch import is_off_since
+from ..._host.storage.disk_lock import is_open_in_qemu, newer_below
 from ..._model.attachments import agent_is_connected, disk_source, written_disks, written_places
-from ..._model.metadata.snapshots import finish_revert_hint, read_work, reverting_to
+from ..._model.metadata.snapshots import SnapshotWork, finish_revert_hint, read_work, reverting_to
 
 # Beside the states of a machine's record: it is off, and its memory is saved.
 SAVED = "saved"
@@ -40,6 +41,10 @@ _JOBS = {
 
 class HalfRevertedError(ConflictError):
     """A run is reverting the machine, or was cut off while it did."""
+
+
+class HalfMergedError(ConflictError):
+    """The deletion of a snapshot was interrupted, and nobody can tell which of two files has the latest data."""
 
 
 class DisksMovingError(ConflictError):
@@ -117,7 +122,7 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
         paused_by=_words_of(reason, _TROUBLES) if paused else None,
         refusal=_refusal(record)
         or _half_reverted(running_xml)
-        or (_merged_unseen(handle, running_xml) if active else None)
+        or (_merged_unseen(handle, running_xml) if active else _may_be_old(handle, running_xml, work))
         or (_busy(name, reason) if paused else None),
         tags=tuple(record["tags"]),
         pending=waiting,
@@ -168,6 +173,25 @@ def _merged_unseen(handle: t.Any, running: etree._Element) -> VirtError | None:
             "with older data",
             hint=f"Run virt_snapshot with state: absent and name: {work.snapshot} first, which notes it",
         )
+    return None
+
+
+def _may_be_old(handle: t.Any, defined: etree._Element, work: SnapshotWork | None) -> VirtError | None:
+    """Whether the machine may have been on the file below unseen, as above, and was stopped since: it would start with
+    older data, and write to them. Asked as above."""
+    name = handle.name()
+    with translate_errors(f"cannot inspect machine {name}"):
+        if work is None or not work.deleting or not is_local(handle.connect().getURI()) or is_off_since(work, name):
+            return None
+    for target, disk in written_disks(defined)[0].items():
+        path = disk_source(disk.find("source"), disk.get("type"))
+        below = newer_below(path) if disk.get("type") == "file" and path is not None else None
+        if below is not None:
+            return HalfMergedError(
+                f"the deletion of its snapshot {work.snapshot} was interrupted, and {below} was written to after "
+                f"{path}, the file of its disk {target}, so it may start with older data",
+                hint=f"Run virt_snapshot with state: absent and name: {work.snapshot}, which says what to look at",
+            )
     return None
 
 

@@ -23,7 +23,7 @@ from ..._host.backup.verify import verify_chain
 from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
 from ..._host.locks import hypervisor_lock, machine_lock
 from ..._host.machines import domains as host_domains
-from ..._host.machines.redefine import redefine
+from ..._host.machines.redefine import redefine, redefine_disks
 from ..._host.machines.undefine import undefine
 from ..._host.progress import ProgressFile
 from ..._host.storage.usage import Usage, delete_unused
@@ -255,11 +255,13 @@ class _Restore:
                 raise ConflictError(
                     f"machine {self._name} was started while it was being restored", hint="Run it again"
                 )
+        xml = with_notes(self._plan.restored, notes)
+        redefine_disks(self._hypervisor.conn, xml, self._plan.identity, self._name, "it was being restored")
+        with translate_errors(f"cannot inspect machine {self._name}"):
             for checkpoint in handle.listAllCheckpoints(0):
                 # They are of the old disks.
                 with suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_CHECKPOINT):
                     checkpoint.delete(libvirt.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
-        redefine(self._hypervisor.conn, with_notes(self._plan.restored, notes), self._plan.identity, self._name)
 
     def _write(self, notes: MachineNotes) -> None:
         with translate_errors(f"cannot find machine {self._name}"):

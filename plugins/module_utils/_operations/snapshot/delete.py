@@ -6,7 +6,9 @@
 libvirt merges the files of an external snapshot into those below, disk by disk. Where that ends half-way, it refuses to
 go on once a disk is on the file below again (11.3: «snapshot VM disk source and parent disk source are not the same»).
 And a daemon that is killed as QEMU goes over to the file below does not know of it afterwards: the machine writes to
-one file, and libvirt says that it is on the other. Both are finished here.
+one file, and libvirt says that it is on the other. Both are finished here. For a machine that is off, libvirt starts a
+QEMU that merges, and that anybody can let run on when its daemon was killed; so the files of such a machine are merged
+here in the first place, by qemu-img, where that can be.
 """
 
 from __future__ import annotations
@@ -15,32 +17,31 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.qemu_img import run_qemu_img
 from ..._base.xml import attribute, etree, parse_xml
 from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
 from ..._host.info.job_progress import look_at_merges
-from ..._host.machines.redefine import redefine
+from ..._host.machines.redefine import redefine, redefine_disks
 from ..._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
+from ..._host.machines.start_watch import is_off_since, last_start
 from ..._host.storage.cluster import snapshots as in_cluster
-from ..._host.storage.disk_lock import DiskLock, is_open_in_qemu
+from ..._host.storage.disk_lock import DiskLock, has_newer_below, is_open_in_qemu
 from ..._host.storage.full_disk import free_in
 from ..._host.storage.transfer.rebase import header_of
 from ..._model.attachments import disk_source, written_disks, written_places
 from ..._model.disk_format import QCOW2
 from ..._model.metadata.snapshots import SnapshotWork, read_work
+from ..._model.meter import HowFar
 from ..._model.spec.fields.units import format_size
 from ..plan import Step
 from .clustered import cluster_volumes, forget, name_in_cluster, note_begin, uuid_of
 from .files import delete_created, require_unused_files, stamps
 from .readonly import put_source_back
-from .view import SnapshotView, is_here
+from .view import SnapshotView, is_here, view
 
 _MERGE_SECONDS = 6 * 3600
-# While files are merged, a guest that writes has both written to.
-_MARGIN_SECONDS = 1.0
 
 
 def steps_to_delete(conn: VirConnect, machine: SnapshotView, going: Sequence[KnownSnapshot]) -> list[Step]:
@@ -71,15 +72,16 @@ def _step(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> S
     name = snapshot.facts.name
     if snapshot.facts.kind == CEPH:
         return Step(deletion_words(machine.name, name), lambda: _delete_in_cluster(conn, machine, snapshot))
-    if snapshot.facts.kind == EXTERNAL and deletion_begun(machine) == name:
-        step = _step_to_finish(conn, machine, snapshot)
-        if step is not None:
-            return step
-    look = None
-    if snapshot.facts.kind == EXTERNAL:
-        # QEMU merges the files, also of a machine that is off: libvirt starts one for that.
-        look = partial(look_at_merges, machine.power.handle, [target for target, _path in snapshot.facts.disks])
-    return Step(deletion_words(machine.name, name), lambda: _delete(conn, machine, snapshot), look=look)
+    if snapshot.facts.kind != EXTERNAL:
+        return Step(deletion_words(machine.name, name), lambda: _delete(machine, snapshot))
+    _require_finishable(conn, machine, snapshot)
+    at: list[HowFar] = []
+
+    def look() -> HowFar | None:
+        targets = [target for target, _path in snapshot.facts.disks]
+        return at[-1] if at else look_at_merges(machine.power.handle, targets)
+
+    return Step(deletion_words(machine.name, name), lambda: _delete_external(conn, machine.name, name, at), look=look)
 
 
 def deletion_begun(machine: SnapshotView) -> str | None:
@@ -88,33 +90,39 @@ def deletion_begun(machine: SnapshotView) -> str | None:
     return work.snapshot if work is not None and work.deleting else None
 
 
-def _was_off(machine: SnapshotView) -> bool:
-    """Whether the machine was off when the deletion was begun that it is noted to be in."""
+def _delete_external(conn: VirConnect, machine_name: str, name: str, at: list[HowFar]) -> None:
+    """Merge the files of a snapshot, and delete it. at: gets what is under way, where libvirt does not tell it."""
+    # Those of a later one may just have gone, and somebody may have started the machine, or stopped it.
+    machine = view(conn, machine_name, "")
+    snapshot = machine.find(name)
+    if snapshot is None:
+        return
+    merges = _merges(machine, snapshot) if is_here(conn) else {}
+    _require_finishable(conn, machine, snapshot)
     work = read_work(machine.defined)
-    return work is not None and work.off
-
-
-def _delete(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
-    name = snapshot.facts.name
-    what = f"cannot delete snapshot {name} of machine {machine.name}"
-    merges = snapshot.facts.kind == EXTERNAL
-    below = stamps(_files_below(snapshot))
-    if merges:
-        # libvirt, which has seen none of the files merged, would merge each over what is below, whatever that is now.
-        if deletion_begun(machine) == name and not machine.active and not _was_off(machine) and is_here(conn):
-            for one in _merges(machine, snapshot).values():
-                _require_not_newer(one)
-        note_begin(machine.power.handle, SnapshotWork(name, deleting=True, off=not machine.active), live=True)
+    if not machine.active and not (work is not None and is_off_since(work, machine_name)):
+        for one in merges.values():
+            if one.to_do:
+                _require_not_newer(one, begun=deletion_begun(machine) == name)
+    before = stamps(_files_below(snapshot))
     try:
-        with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
-            snapshot.handle.delete(0)
+        if not machine.active and merges and all(_is_for_qemu_img(one) for one in merges.values()):
+            _merge_files(conn, machine, snapshot, merges, at)
+        else:
+            note_begin(machine.power.handle, SnapshotWork(name, deleting=True), live=True)
+            _delete(machine, snapshot)
     except VirtError:
-        # Where libvirt has refused it, and no run before has begun it, nothing has been merged.
-        if merges and deletion_begun(machine) != name and below is not None and stamps(_files_below(snapshot)) == below:
+        # Where it was refused, and no run before has begun it, nothing has been merged.
+        if deletion_begun(machine) != name and before is not None and stamps(_files_below(snapshot)) == before:
             forget(machine.power.handle, live=True)
         raise
-    if merges:
-        forget(machine.power.handle, live=True)
+    forget(machine.power.handle, live=True)
+
+
+def _delete(machine: SnapshotView, snapshot: KnownSnapshot, flags: int = 0) -> None:
+    what = f"cannot delete snapshot {snapshot.facts.name} of machine {machine.name}"
+    with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
+        snapshot.handle.delete(flags)
 
 
 @dataclass(frozen=True)
@@ -163,80 +171,91 @@ def merged_unseen(conn: VirConnect, machine: SnapshotView) -> dict[str, _Merge]:
 
 
 def note_merged(conn: VirConnect, machine: SnapshotView, merged: Mapping[str, _Merge]) -> None:
-    """Have disks be on the file below from the next start on."""
-    name = machine.name
-    with translate_errors(f"cannot inspect machine {name}"):
+    """Have disks of a machine that runs be on the file below from the next start on."""
+    redefine(conn, _merged_xml(machine, merged), uuid_of(machine), machine.name)
+
+
+def _merged_xml(machine: SnapshotView, merged: Mapping[str, _Merge]) -> str:
+    """The permanent definition with these disks on the file below."""
+    with translate_errors(f"cannot inspect machine {machine.name}"):
         text = machine.power.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
     root = parse_xml(text)
     for target, disk in written_disks(root)[0].items():
         if target in merged:
             put_source_back(disk, merged[target].then)
-    redefine(conn, etree.tostring(root, encoding="unicode"), uuid_of(machine), name)
+    return etree.tostring(root, encoding="unicode")
 
 
-def _step_to_finish(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> Step | None:
-    """The step that finishes what libvirt does not; None where it can. Raises ConflictError while the machine runs."""
-    name, merges = snapshot.facts.name, _merges(machine, snapshot)
-    done = [target for target, one in merges.items() if not one.to_do]
-    if not done or not is_here(conn):
-        return None
-    if machine.active:
+def _require_finishable(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
+    """Raise ConflictError for a deletion that libvirt does not finish, while the machine runs."""
+    name = snapshot.facts.name
+    if not machine.active or deletion_begun(machine) != name or not is_here(conn):
+        return
+    done = [target for target, one in _merges(machine, snapshot).items() if not one.to_do]
+    if done:
         raise ConflictError(
             f"the deletion of snapshot {name} was interrupted when the file of {', '.join(done)} was merged, and "
             "libvirt does not finish that",
             hint="Shut the machine down, and run it again, which finishes it",
         )
-    return Step(deletion_words(machine.name, name), lambda: _finish(conn, machine, snapshot, merges))
 
 
-def _finish(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot, merges: Mapping[str, _Merge]) -> None:
-    """As libvirt does it. Killed before the snapshot is gone, it begins anew with what is left; after that, a file is
-    left that the machine's notes have as its own."""
-    name = snapshot.facts.name
-    for one in merges.values():
-        if one.to_do:
-            _merge(one, was_off=_was_off(machine))
+def _is_for_qemu_img(one: _Merge) -> bool:
+    """Whether qemu-img can merge a file: it has no key, and no way around a server that refuses root."""
+    encrypted = one.then.find("encryption") is not None or one.then.find("source/encryption") is not None
+    return not encrypted and (not one.to_do or all(os.access(path, os.W_OK) for path in (one.file, one.below)))
+
+
+def _merge_files(
+    conn: VirConnect,
+    machine: SnapshotView,
+    snapshot: KnownSnapshot,
+    merges: Mapping[str, _Merge],
+    at: list[HowFar],
+) -> None:
+    """As libvirt does it, of a machine that is off. Killed before the snapshot is gone, it begins anew with what is
+    left; after that, a file is left that the machine's notes have as its own."""
+    work = SnapshotWork(snapshot.facts.name, deleting=True, off=True, started=last_start(machine.name))
+    note_begin(machine.power.handle, work)
+    to_do = {target: one for target, one in merges.items() if one.to_do}
+    for number, (target, one) in enumerate(to_do.items(), 1):
+        at.append(HowFar(f"merge of disk {target}" + (f", {number} of {len(to_do)}" if len(to_do) > 1 else "")))
+        _merge(one)
     with contextlib.ExitStack() as held:
         # Somebody may have started it meanwhile. It then writes to these files, and has to stay on them.
-        for one in merges.values():
-            if one.to_do:
-                lock = DiskLock(one.file)
-                held.callback(lock.release)
-                lock.hold()
+        for one in to_do.values():
+            lock = DiskLock(one.file)
+            held.callback(lock.release)
+            lock.hold()
         if machine.power.handle.isActive():
             raise ConflictError(
                 f"machine {machine.name} was started while the files of its snapshot were merged",
                 hint="Shut it down, leave it off, and run it again",
             )
-        note_merged(conn, machine, {target: one for target, one in merges.items() if one.now == one.file})
-    what = f"cannot delete snapshot {name} of machine {machine.name}"
-    with translate_errors(what), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_SNAPSHOT):
-        snapshot.handle.delete(libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY)
-    delete_created(conn, [one.file for one in merges.values()], machine.name)
-    forget(machine.power.handle)
+        xml = _merged_xml(machine, {target: one for target, one in merges.items() if one.now == one.file})
+        what = "the files of its snapshot were merged"
+        redefine_disks(conn, xml, uuid_of(machine), machine.name, what, held=True)
+    _delete(machine, snapshot, libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY)
+    memory = snapshot.facts.memory_file
+    delete_created(conn, [*(one.file for one in merges.values()), *([memory] if memory else [])], machine.name)
 
 
-def _merge(one: _Merge, *, was_off: bool) -> None:
+def _merge(one: _Merge) -> None:
     backing = header_of(one.file).backing_file
     place = os.path.join(os.path.dirname(one.file), backing or "")
     if backing is None or os.path.realpath(place) != os.path.realpath(one.below):
         raise ConflictError(f"{one.file} is backed by {backing}, and not by {one.below}, so it is not merged")
-    if not was_off:
-        _require_not_newer(one)
     # Not emptied: whoever is killed here merges the same once more.
     answer = run_qemu_img("commit", QCOW2, "-d", one.file, timeout_seconds=_MERGE_SECONDS)
     answer.require(f"cannot merge {one.file} into {one.below}")
 
 
-def _require_not_newer(one: _Merge) -> None:
+def _require_not_newer(one: _Merge, *, begun: bool) -> None:
     """Raise ConflictError where the machine may have been on the file below, unseen, and stopped since: merged over it,
-    what it has written there would be lost."""
-    upper, lower = (os.stat(path).st_mtime for path in (one.file, one.below))
-    if lower <= upper + _MARGIN_SECONDS:
-        return
+    what it has written there would be lost. begun: somebody has begun to merge it."""
     below_format = attribute(one.then, "driver", "type") or QCOW2
-    answer = run_qemu_img("compare", QCOW2, "-F", below_format, one.file, one.below, timeout_seconds=_MERGE_SECONDS)
-    if answer.status == 0:
+    # The times of a device tell nothing of its content.
+    if not has_newer_below(one.file, one.below, below_format, devices=begun):
         return
     raise ConflictError(
         f"{one.below} was written to after {one.file}, and they differ, so it cannot be told which of the two has the "

@@ -21,6 +21,7 @@ from ..._base.errors import ConflictError
 from ..._host.connection import VirConnect, is_local, translate_errors
 from ..._host.machines.domains import write_notes
 from ..._host.machines.snapshots import EXTERNAL
+from ..._host.storage.disk_lock import is_open_in_qemu
 from ..._host.storage.pools import Pool, Pools
 from ..._host.storage.usage import Usage, delete_unused
 from ..._model.attachments import disk_source, written_disks
@@ -186,10 +187,15 @@ def stamps(paths: Iterable[str]) -> list[tuple[int, ...]] | None:
 
 
 def delete_created(conn: VirConnect, paths: Iterable[str], owner: str) -> None:
-    """Delete files that libvirt has created for a snapshot, as far as a pool of files has them. Raises VirtError; one
-    that anything uses stays."""
+    """Delete files that libvirt has created for a snapshot. Raises VirtError; one that anything uses stays."""
     pools = {pool.path: pool.name for pool in Pools(conn).all() if pool.source_type == FILE}
     for path in paths:
         folder, volume = posixpath.split(path)
         if folder in pools:
             delete_unused(conn, [(Pools(conn).get(pools[folder]), volume)], owner=owner, fresh=True)
+        elif os.path.isfile(path) and not os.path.islink(path):
+            usage = Usage(conn)
+            words = [*(user.words for user in usage.users_at(path)), *(one.words for one in usage.unknown)]
+            if words or is_open_in_qemu(path):
+                raise ConflictError(f"{path} is kept: {'; '.join(words) or 'a QEMU has it open'}")
+            os.unlink(path)

@@ -172,7 +172,7 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
                 main = steps[-1].description
         going = _going(conn, found, request, remarks, taken=method is not None)
         if going:
-            require_settled(found)
+            require_settled(found, deleting=True)
             begun_before = found.find(unmerged) if unmerged is not None else None
             if begun_before is not None and begun_before not in going:
                 # libvirt deletes no other one until then.

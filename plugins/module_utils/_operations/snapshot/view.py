@@ -18,7 +18,7 @@ from ..._host.machines.snapshots import KnownSnapshot, list_snapshots
 from ..._model.attachments import agent_is_connected
 from ..._model.metadata.machine import MachineNotes, read_notes
 from ..._model.metadata.migration import read_migration_note
-from ..power.view import HalfRevertedError, PowerView, view_machine
+from ..power.view import HalfMergedError, HalfRevertedError, PowerView, view_machine
 
 # As libvirt counts its versions: 1000000 * major + 1000 * minor + release.
 _MAJOR, _MINOR = 1_000_000, 1_000
@@ -92,12 +92,17 @@ def view(conn: VirConnect, name: str, where: str) -> SnapshotView:
     return SnapshotView(power, xml, defined, tuple(list_snapshots(handle)), version, checkpoint_names(handle))
 
 
-def require_settled(machine: SnapshotView, *, reverting: bool = False) -> None:
+def require_settled(machine: SnapshotView, *, reverting: bool = False, deleting: bool = False) -> None:
     """Raise VirtError while somebody else is at work on the machine: a run, a move, a job of libvirt's.
 
-    reverting: it is to be reverted, which also finishes a revert that was cut off.
+    reverting: it is to be reverted, which also finishes a revert that was cut off. deleting: snapshots are to be
+    deleted, which looks at the files itself.
     """
-    if not (reverting and isinstance(machine.power.refusal, HalfRevertedError)):
+    refusal = machine.power.refusal
+    finishes = (
+        isinstance(refusal, HalfRevertedError) if reverting else deleting and isinstance(refusal, HalfMergedError)
+    )
+    if not finishes:
         machine.power.require_changeable()
     _require_whole(machine)
     if not machine.power.persistent:

@@ -27,9 +27,8 @@ from ..disks.planned import PlannedDisk, check_free_space, disk_step, plan_disk
 from ..disks.sharing import check_growth, check_more_use
 from ..plan import Step
 from .draft import Draft
-from .lost_disks import find_lost, forget_lost, noted_place
 from .media import compare_source
-from .own_disks import require_not_twice, require_other_volumes
+from .own_disks import find_lost, forget_lost, noted_place, require_not_twice, require_other_volumes
 from .running_disks import find_disk, leaving_disks, plug_in, running_disk, scsi_controller, unplug
 from .unfinished_disks import clear_half_added
 
@@ -230,7 +229,11 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
     target, image_format = need(element, "target").get("dev", ""), driver_format(element)
     have_mib = _must_grow(disk, pool, name, image_format)
     wanted = disk.size_mib * MIB
-    if have_mib is None:
+    if have_mib is not None:
+        # The volume itself is to grow.
+        request = volumes.space_request(pool, size_bytes=wanted - have_mib * MIB)
+        draft.hypervisor.space_requests.append(request)
+    else:
         have_mib = _size_of_running(disk, element, pool, wanted, draft)
     if have_mib is None:
         return

@@ -9,11 +9,12 @@ never a silent nothing.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 
 from ..._base.errors import ConflictError, UnsupportedError, VirtError, inside
-from ..._base.xml import etree, need
+from ..._base.xml import etree
 from ..._host.connection import libvirt, translate_errors
 from ..._host.machines import domains as host_domains
 from ..._host.machines.domains import Domain
@@ -23,10 +24,10 @@ from ..._host.storage.ceph import require_bindings
 from ..._host.storage.usage import Usage, require_unused
 from ..._model.image.name import parse_image_volume
 from ..._model.metadata.machine import ImageNote, SeedNote
-from ..._model.spec.hardware.description import drop_boot_orders
 from ..._model.spec.machine import Machine
 from ..._model.spec.machine_state import RUNNING, STOPPED
 from ..._model.spec.start_order import order_of
+from ..._model.xml.devices import arrange_boot_order, in_boot_order
 from ..._seeding.nocloud import seed_digest, seed_documents, seed_image
 from ..create.machine import autostart_step, needs_schema, start_step
 from ..hypervisor import Hypervisor
@@ -78,28 +79,19 @@ def _require_not_saved(draft: Draft, where: str) -> None:
 
 
 def _settle_boot_order(machine: Machine, draft: Draft) -> None:
-    """Where the spec orders single devices, those that it does not name are in no order, as in a new machine."""
-    disks = {disk.name for disk in machine.disks if "boot_order" in disk.options}
-    macs = {nic.mac for nic in machine.nics if "boot_order" in nic.options}
+    """Where the spec orders single devices, see arrange_boot_order."""
+    disks = [disk.name for disk in machine.disks if "boot_order" in disk.options]
+    macs = [nic.mac for nic in machine.nics if "boot_order" in nic.options]
     if not disks and not macs:
         return
-    targets = {note.target for note in draft.notes.disks if note.name in disks}
-
-    def named(device: etree._Element) -> bool:
-        target, mac = device.find("target"), device.find("mac")
-        return (target is not None and target.get("dev") in targets) or (mac is not None and mac.get("address") in macs)
-
-    def others(xml: etree._Element) -> bool:
-        ordered = [order.getparent() for order in xml.iterfind("devices/*/boot")]
-        return xml.find("os/boot") is not None or any(home is not None and not named(home) for home in ordered)
-
-    if not others(draft.domain.xml):
-        return
-    draft.differ(("boot_order",), "of all devices", "of those that are named")
-    record = draft.record("boot order")
-    drop_boot_orders(record, [device for device in record.iterfind("devices/*") if named(device)])
-    for kind in record.findall("os/boot"):
-        need(record, "os").remove(kind)
+    targets = {note.name: note.target for note in draft.notes.disks}
+    named = {*(targets.get(name) for name in disks), *macs}
+    known = {*(targets.get(disk.name) for disk in machine.disks), *(nic.mac for nic in machine.nics)}
+    now = draft.domain.xml if draft.planned is None else draft.planned
+    after = copy.deepcopy(now)
+    if arrange_boot_order(after, named, known):
+        draft.differ(("boot_order",), in_boot_order(draft.domain.xml), in_boot_order(after))
+        arrange_boot_order(draft.record("boot order"), named, known)
 
 
 def _compare_texts(machine: Machine, draft: Draft) -> None:

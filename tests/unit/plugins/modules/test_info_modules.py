@@ -119,6 +119,11 @@ def test_the_hypervisor(call: Call, check_mode: bool) -> None:
     assert result["changed"] is False
     assert result["host"]["memory"]["free_mib"] == 10752
     assert [image["name"] for image in result["host"]["images"]] == ["debian"]
+    assert {machine["name"]: machine["disks"] for machine in result["host"]["machines"]} == {
+        "web1": ["system"],
+        "db1": [],
+        "half": [],
+    }
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,18 @@ def test_what_the_choice_was_made_by_has_gone(conn: t.Any) -> None:
     assert "new1" not in list_domains(conn)
 
 
+def test_two_runs_put_no_two_of_a_group_on_one_hypervisor(conn: t.Any) -> None:
+    claim(machines=[{**NEW, "anti_affinity": ["web"]}], decision={"apart": {"new1": ["web"]}})
+    other, apart = {**NEW, "name": "new2", "anti_affinity": ["web"]}, {"apart": {"new2": ["web"]}}
+    with pytest.raises(ConflictError, match="it has new1, of the same anti-affinity group web as new2"):
+        claim(machines=[other], decision=apart)
+    # A single task with one hypervisor claims nothing.
+    with pytest.raises(ConflictError, match="it has new1, of the same anti-affinity group web as new2"):
+        init(name="new2", anti_affinity=["web"], decision=apart)
+    assert claim(look_for=["new2"])["machines"] == {}
+    assert list(claim(machines=[other], decision={})["claims"]) == ["new2"]
+
+
 def test_a_shared_pool_has_space_for_all_hypervisors_of_the_run_before_any_of_them_creates_machines(
     conn: t.Any,
 ) -> None:

@@ -1,17 +1,18 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The order of the moves that the playbook brine.virt.balance makes."""
+"""The moves that the playbook brine.virt.balance makes: what it asks before, and their order."""
 
 from __future__ import annotations
 
 import sys
+import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
 
-from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import PLAYBOOKS, run_ansible
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import PLAYBOOKS, run_ansible, run_last_play
 
 # Each starts a whole run of Ansible.
 pytestmark = pytest.mark.slow
@@ -45,3 +46,71 @@ def test_after_a_move_that_fails_none_is_made_that_may_need_its_place(
     done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml")
     assert [name for name in ("web1", "web2", "web3") if f"moved {name}" in done.stdout] == made, done.stdout
     assert done.returncode == (0 if broken == "nobody" else 2)
+
+
+MACHINE = """
+<domain type='test'><name>{}</name><memory unit='MiB'>512</memory><os><type>hvm</type></os></domain>
+"""
+# Says of some machines what virt_migrate says of those that it refuses.
+REFUSING = """
+from ansible.module_utils.basic import AnsibleModule
+
+options = {**dict.fromkeys(%r, {}), "machines": {"type": "list", "elements": "dict"}}
+module = AnsibleModule(options, supports_check_mode=True)
+names = [machine["name"] for machine in module.params["machines"]]
+found = [
+    {"name": name, "failed": name in %r, "msg": "machines[%%d]: %%s has snapshots. Delete them" %% (number, name)}
+    for number, name in enumerate(names)
+]
+if not module.check_mode:
+    module.exit_json(changed=True, moved=names)
+if any(machine["failed"] for machine in found):
+    module.fail_json(msg="not all", machines=found)
+module.exit_json(changed=True, machines=found)
+"""
+
+
+def options_of(file: str) -> dict[str, t.Any]:
+    """What a file of tasks gives virt_migrate."""
+    tasks = yaml.safe_load((PLAYBOOKS / "tasks" / file).read_text(encoding="utf-8"))
+    return next(task["brine.virt.virt_migrate"] for task in tasks if "brine.virt.virt_migrate" in task)
+
+
+def balance(directory: Path, *words: str, refused: tuple[str, ...] | None = None) -> tuple[int, str]:
+    """A run for two machines on one of two hypervisors. refused: those that cannot go; None: virt_migrate says."""
+    for host, names in {"hv1": ("a", "b"), "hv2": ()}.items():
+        (directory / f"{host}.xml").write_text(f"<node>{''.join(map(MACHINE.format, names))}</node>")
+    uri = f"test://{directory}/{{{{ inventory_hostname }}}}.xml"
+    replaced = ("", "")
+    if refused is not None:
+        (directory / "library").mkdir()
+        (directory / "library/fake_migrate.py").write_text(REFUSING % (tuple(options_of("move.yml")), refused))
+        (directory / "ansible.cfg").write_text("[defaults]\nlibrary = library\n")
+        replaced = ("brine.virt.virt_migrate:", "fake_migrate:")
+    settings = {"virt_hypervisors": "all", "virt_memory_reserve_mib": 0}
+    words = ("limit=20", *words)
+    return run_last_play(directory, "balance", uri, *words, hosts=("hv1", "hv2"), replaced=replaced, **settings)
+
+
+def test_virt_migrate_is_asked_with_the_options_that_it_moves_with() -> None:
+    asked, moving = options_of("ask_moves.yml"), options_of("move.yml")
+    assert {**asked, "machines": None} == {**moving, "machines": None}
+
+
+@pytest.mark.parametrize("words", [(), ("--check",)])
+def test_what_virt_migrate_refuses_is_said_before_anything_is_moved(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """It moves no machines of the test driver, none of them."""
+    code, output = balance(tmp_path, *words)
+    assert '"msg": "b cannot be moved: uri: test:///' in output, output
+    assert "No machine was moved." in output and "TASK [Move the machines]" not in output
+    assert "\na        running  512 MiB  hv1   -    uri: test:///" in output, output
+    assert code == 2
+
+
+def test_the_plan_is_made_again_without_a_machine_that_cannot_be_moved(tmp_path: Path) -> None:
+    code, output = balance(tmp_path, "--diff", refused=("a",))
+    assert "\nb        running  512 MiB  hv1   hv2  hv1 from" in output, output
+    assert "\na        running  512 MiB  hv1   -    a has snapshots. Delete them\n" in output, output
+    # The move itself, and not that it was asked about.
+    assert "changed=1" in output, output
+    assert code == 0

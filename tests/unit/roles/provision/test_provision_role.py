@@ -237,6 +237,35 @@ def test_a_thing_of_the_wrong_shape_is_one_sentence_with_its_place(
     assert "argument_spec" not in output
 
 
+@pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+def test_a_hypervisor_that_fails_before_is_looked_at_for_names_all_the_same(tmp_path: Path) -> None:
+    """Its image is gone. It answers, and another run has just created a machine there that this one would create."""
+    machine = NODE[NODE.index("<domain") : NODE.index("<network")]
+    images = f"<pool type='dir'><name>images</name><target><path>{tmp_path}</path></target></pool></node>"
+    for name, domain in (("hv1", ""), ("hv2", ""), ("later", machine.replace("good1", "new2"))):
+        text = NODE.replace(machine, domain).replace("</node>", images)
+        (tmp_path / f"{name}.xml").write_text(text, encoding="utf-8")
+    (tmp_path / "source.img").write_bytes(bytes(1024))
+    # After all has been checked.
+    gone = f"rm -f source.img; cp later.xml hv1.xml; echo {tmp_path}/source.img"
+    when = "virt_provision_plan is defined and not virt_provision_only_check"
+    bare = {"vcpus": 1, "memory": 128, "nic_profile": "none", "seed": {"method": "none"}}
+    variables = {
+        "virt_images": {
+            "raw": {"path": "{{ lookup('pipe', '" + gone + "') if " + when + f" else '{tmp_path}/source.img' }}}}"}
+        },
+        "virt_vms": [
+            {**bare, "name": "new1", "image": "raw", "hypervisor": "hv1"},
+            {**bare, "name": "new2", "disk_profile": "none", "hypervisor": "hv2"},
+        ],
+    }
+    hosts = {name: {"uri": f"test://{tmp_path}/{name}.xml"} for name in ("hv1", "hv2")}
+    output = provision(tmp_path, hosts, variables)
+    assert "another run has created a machine of this name on hv1 since hv2 was chosen" in output, output
+    lines = [line for line in output.splitlines() if line.startswith("fatal: ")]
+    assert any("hv1" in line and "source.img" in line for line in lines), output
+
+
 def test_a_list_by_another_name_is_not_only_missing(tmp_path: Path) -> None:
     (tmp_path / "node.xml").write_text(NODE, encoding="utf-8")
     output = provision(

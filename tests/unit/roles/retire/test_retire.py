@@ -55,6 +55,8 @@ class Cloud:
         # Who falls silent when the machines have moved, and the note of a move that all machines have.
         self.gone = ""
         self.note = ""
+        # Whether virt_migrate is really asked about the moves. It refuses all machines of the test driver.
+        self.asks = False
 
     def run(self, *words: str, hosts: str = "all") -> tuple[int, str]:
         shutil.copytree(PLAYBOOKS / "tasks", self.place / "tasks", dirs_exist_ok=True)
@@ -69,6 +71,8 @@ class Cloud:
                 {"ansible.builtin.file": gone, "when": f"inventory_hostname == '{self.gone}'"},
             ],
         )
+        if not self.asks:
+            self._replace("ask_moves.yml", [{"name": "Ask", "ansible.builtin.set_fact": {"virt_moves_refused": {}}}])
         fleet = yaml.safe_load((PLAYBOOKS / "tasks/fleet.yml").read_text(encoding="utf-8"))
         # The mark of this computer is none of them.
         seen = {
@@ -233,6 +237,15 @@ def test_a_machine_that_cannot_leave_keeps_it(cloud: Cloud) -> None:
     cloud.machines = {"hv3": ["web1", "own1"]}
     code, output = cloud.run("from=hv3")
     assert "own1 cannot leave hv3: fits on no other hypervisor: hv1: has no bridge br-own" in output, output
+    assert ". Nothing was changed." in output and "begun" not in output and "TASK [TLS ahead]" not in output
+    assert code == 2
+
+
+@pytest.mark.parametrize("words", [(), ("--check",)])
+def test_what_virt_migrate_refuses_is_said_before_anything_is_changed(cloud: Cloud, words: tuple[str, ...]) -> None:
+    cloud.machines, cloud.asks = {"hv3": ["web1"]}, True
+    code, output = cloud.run("from=hv3", *words)
+    assert "web1 cannot leave hv3: uri: test:///" in output, output
     assert ". Nothing was changed." in output and "begun" not in output and "TASK [TLS ahead]" not in output
     assert code == 2
 

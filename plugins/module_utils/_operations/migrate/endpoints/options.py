@@ -57,6 +57,7 @@ class MigrationOptions:
     migration_address: str | None = None
     memory_ratio: float = 1.0
     memory_reserve_mib: int = 256
+    anti_affinity: str = "require"
     pool: str | None = None
     disks: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, t.Any] = field(default_factory=dict)

@@ -36,8 +36,10 @@ class MigrationTarget:
         self.hypervisor = hypervisor or HypervisorView(conn)
         with translate_errors(f"cannot ask {uri} for its name"):
             self.name: str = conn.getHostname()
-        # By machine, what those have that are planned and not there yet.
+        # By machine, what memory those have, and of which anti-affinity groups they are, that are planned and not
+        # there yet.
         self.allocations: dict[str, int] = {}
+        self.groups: dict[str, tuple[str, ...]] = {}
         self.images: set[str] = set()
         self.volumes: set[tuple[str, str]] = set()
 
@@ -87,6 +89,11 @@ class SourceMachine:
     def memory_mib(self) -> int:
         """The most memory that it may take, now or after its next start."""
         return max(_memory_mib(self.running_xml), _memory_mib(self.defined_xml))
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Its anti-affinity groups."""
+        return self.notes.anti_affinity if self.notes else ()
 
     @property
     def nics(self) -> list[etree._Element]:

@@ -26,7 +26,7 @@ GIB = 1024**3
         ([SpaceRequest("a", "x", 10 * GIB, 6 * GIB), SpaceRequest("b", "y", 10 * GIB, 6 * GIB)], None),
         (
             [SpaceRequest("b", "x", 10 * GIB, 6 * GIB), SpaceRequest("a", "x", 10 * GIB, 6 * GIB)],
-            "pools 'a', 'b' share one file system with 10.0G free, the new volumes need 12.0G",
+            "pools 'a', 'b' count as one file system with 10.0G free, the new volumes need 12.0G",
         ),
         # What grows as it is written to does not count, and is not named.
         ([SpaceRequest("a", "x", 10 * GIB, 10 * GIB), SpaceRequest("b", "x", 10 * GIB, 0)], None),

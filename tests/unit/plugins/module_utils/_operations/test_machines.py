@@ -661,6 +661,22 @@ def test_in_check_mode_a_machine_that_leaves_takes_no_memory(conn: t.Any) -> Non
         check_still_chosen(wanted, hypervisor, decision)
 
 
+def test_what_a_machine_grows_by_is_counted_again(conn: t.Any) -> None:
+    """Another run has taken the rest since this one was decided."""
+    make(conn, start=False)
+    hypervisor = Hypervisor(conn, image_pool="images")
+    committed_mib = sum(int(d.xml.findtext("memory") or 0) // 1024 for d in hypervisor.domains.values())
+    decision = read_decision({"memory_mib": committed_mib + 100}, "decision")
+    check_still_chosen([read_machine({**SPEC, "memory": 612})], hypervisor, decision)
+    check_still_chosen([read_machine({**SPEC, "memory": 300})], hypervisor, read_decision({"memory_mib": 1}, ""))
+    with pytest.raises(ConflictError, match="chosen for new1: 101 MiB of memory are needed, 100 are free"):
+        check_still_chosen([read_machine({**SPEC, "memory": 613})], hypervisor, decision)
+    vcpus = sum(int(d.xml.findtext("vcpu") or 0) for d in hypervisor.domains.values())
+    with pytest.raises(ConflictError, match="chosen for new1: 2 vCPUs are needed, 1 are free"):
+        more = read_machine({**SPEC, "vcpus": SPEC["vcpus"] + 2})
+        check_still_chosen([more], hypervisor, read_decision({"vcpus": vcpus + 1}, ""))
+
+
 def test_a_machine_of_a_name_that_was_free_is_another_runs(conn: t.Any) -> None:
     """What is left of an unfinished run is not: the next run makes the machine of it."""
     decision = read_decision({"new": ["new1"]}, "decision")

@@ -258,3 +258,47 @@ def test_a_machine_that_has_come_since_its_hypervisor_was_asked_is_counted() -> 
     result = balance({"hv1": late, "hv2": host()})
     assert moved(result) == [("a", "hv2")]
     assert result["loads"] == {"hv1": {"before": 60.0, "after": 30.0}, "hv2": {"before": 0.0, "after": 30.0}}
+
+
+def test_machines_that_share_a_hypervisor_anyway_may_share_another_one() -> None:
+    def web(name: str, memory_mib: int) -> dict[str, t.Any]:
+        return record(name, memory_mib, anti_affinity=["web"])
+
+    both, one = {"hv1": host(web("a", 300), web("b", 300)), "hv2": host(web("c", 10))}, PlacementOptions()
+    prefer = PlacementOptions(anti_affinity="prefer")
+    assert moved(plan_balance(read_fleet(both, None, one), 40)) == []
+    result = plan_balance(read_fleet(both, None, prefer), 40)
+    assert moved(result) == [("a", "hv2")]
+    assert result["by_source"]["hv1"][0]["anti_affinity"] == "prefer"
+    # One that is alone stays so.
+    assert moved(plan_balance(read_fleet({**both, "hv1": host(web("a", 600))}, None, prefer), 40)) == []
+
+
+def test_a_machine_that_is_off_and_would_leave_something_behind_is_not_chosen_before_one_that_can_go() -> None:
+    """Of equal machines, one that is off is the better choice."""
+    off = record("a", 300, state="shutoff", tied_by=["the state of its TPM in a file that moves only while it runs"])
+    for stuck in (off, record("a", 300, state="shutoff", saved=True), record("a", 300, persistent=False)):
+        result = balance({"hv1": host(stuck, record("b", 300)), "hv2": host()})
+        assert (moved(result), [item["name"] for item in result["stay"]]) == ([("b", "hv2")], ["a"])
+
+
+def test_a_machine_that_is_refused_stays_and_another_one_goes() -> None:
+    hosts = {"hv1": host(record("a", 300), record("b", 300)), "hv2": host()}
+    assert moved(balance(hosts)) == [("a", "hv2")]
+    result = plan_balance(
+        read_fleet(hosts, None, PlacementOptions()), 20, refused={"a": "a has snapshots", "x": "gone"}
+    )
+    assert moved(result) == [("b", "hv2")]
+    assert [(item["name"], item["why"]) for item in result["stay"]] == [("a", "a has snapshots")]
+    # Its memory is taken all the same.
+    assert result["loads"]["hv1"] == {"before": 60.0, "after": 30.0}
+
+
+def test_what_needs_the_room_that_an_earlier_move_leaves_cannot_be_asked_about_ahead() -> None:
+    hosts = {
+        "hv1": host(record("a", 200), record("b", 350)),
+        "hv2": host(record("c", 150), record("d", 200)),
+    }
+    result = balance(hosts, 10)
+    assert moved(result) == [("a", "hv2"), ("c", "hv1")]
+    assert result["ahead"] == {"hv1": result["by_source"]["hv1"], "hv2": []}

@@ -58,17 +58,27 @@ def test_a_named_machine_goes_where_the_load_is_lowest() -> None:
                 },
                 "memory_ratio": 1.0,
                 "memory_reserve_mib": 256,
+                "anti_affinity": "require",
             }
         ],
         "stay": [],
         "there": [],
         "by_source": {
-            "hv1": [{"name": "web1", "target": "hv3", "memory_ratio": 1.0, "memory_reserve_mib": 256}],
+            "hv1": [
+                {
+                    "name": "web1",
+                    "target": "hv3",
+                    "memory_ratio": 1.0,
+                    "memory_reserve_mib": 256,
+                    "anti_affinity": "require",
+                }
+            ],
             "hv2": [],
             "hv3": [],
         },
         "unfinished": {},
         "silent": {"hv4": SILENT},
+        "ahead": result["by_source"],
     }
 
 
@@ -175,6 +185,11 @@ def test_a_machine_is_not_sent_where_it_does_not_fit(
 TIES: list[tuple[dict[str, t.Any], str]] = [
     ({"tied_by": ["a folder of the hypervisor"]}, "it has a folder of the hypervisor"),
     ({"building": True}, "it is being created, or that was interrupted"),
+    (
+        {"state": "shutoff", "saved": True},
+        "its memory is saved to a file of its hypervisor, which libvirt cannot move with it: start it first",
+    ),
+    ({"persistent": False}, "it is transient: libvirt forgets it when it stops, and moves only what is defined"),
     ({"memory_max_mib": None, "errors": ["its XML is invalid"]}, "its XML is invalid"),
     (
         {"disks": [{"target": "vdb", "source": "/srv/a.raw", "pool": None}]},
@@ -443,3 +458,15 @@ def test_a_move_that_was_cut_off_before_the_switch_has_nothing_to_finish() -> No
     hosts = {"hv1": hypervisor(here), "hv2": hypervisor()}
     hosts["hv1"]["host"]["name"] = "one.example.org"
     assert plan(hosts, names=["web1"])["unfinished"] == {}
+
+
+def test_a_machine_whose_earlier_move_is_to_be_finished_first_cannot_be_asked_about_ahead() -> None:
+    came = {**record("web1"), "moving": {"source": "two.example.org", "target": "one.example.org"}}
+    hosts = {"hv1": hypervisor(came, record("web2")), "hv2": hypervisor()}
+    hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = "one.example.org", "two.example.org"
+    result = plan(hosts, source="hv1")
+    assert (sorted(targets(result)), result["unfinished"]) == (
+        ["web1", "web2"],
+        {"hv2": [{"name": "web1", "target": "hv1"}]},
+    )
+    assert [item["name"] for item in result["ahead"]["hv1"]] == ["web2"]

@@ -205,6 +205,52 @@ def test_what_a_running_machine_grows_by_is_taken() -> None:
     assert where(run([spec("a", 3072), spec("b")], hosts))["b"] == "hv2"
 
 
+def test_a_machine_grows_only_where_there_is_room() -> None:
+    hosts = {"hv1": facts(committed_mib=7168, vcpus_committed=31, machines={"a": (1024, 1)}), "hv2": facts()}
+    assert where(run([spec("a", 2048, 2)], hosts)) == {"a": "hv1"}
+    assert complaint([spec("a", 2049, 1)], hosts) == (
+        "vms[0] (a): does not fit on hv1, where it is, as it is described: needs 1025 MiB more memory, 1024 MiB are "
+        "free. Make room there, or move it first: brine.virt.migrate -e vm=a"
+    )
+    assert "needs 2 more vCPUs, 1 are free (8 for each of its 4 CPUs)" in complaint([spec("a", 1024, 3)], hosts)
+    assert "needs 5 CPUs, it has 4" in complaint([spec("a", 1024, 5)], hosts)
+    assert complaint([spec("a", 2048), spec("b", hypervisor="hv1")], hosts).startswith("vms[1] (b): does not fit on")
+    # What leaves in the same run has left by then.
+    hosts["hv1"]["machines"].append({"name": "old", "uuid": "of old", "memory_mib": 4096, "vcpus": 1})
+    gone = {"name": "old", "state": "absent"}
+    assert where(run([spec("a", 4096), gone], hosts)) == {"a": "hv1"}
+    # One that nobody can read cannot be said to grow.
+    hosts["hv1"]["machines"][0].update(memory_mib=None, vcpus=None)
+    assert where(run([spec("a", 8000, 9)], hosts)) == {"a": "hv1"}
+
+
+def test_a_disk_that_a_machine_gets_takes_its_space() -> None:
+    system, data = {"name": "system", "size": 90_000}, {"name": "data", "size": 90_000}
+    hosts = {"hv1": facts(machines={"a": (1024, 1)}), "hv2": facts(total_mib=2000)}
+    new = spec("b", disks=[system])
+    for known, home in ((["system"], "hv2"), (["system", "data"], "hv1"), (None, "hv1")):
+        hosts["hv1"]["machines"][0]["disks"] = known
+        assert where(run([spec("a", disks=[system, data]), new], hosts))["b"] == home
+    hosts["hv1"]["machines"][0]["disks"] = ["system"]
+    assert (
+        "does not fit on hv1, where it is, as it is described: needs 200000 MiB in pool default, 100000"
+        in complaint([spec("a", disks=[system, {"name": "data", "size": 200_000}])], hosts)
+    )
+
+
+@pytest.mark.parametrize("kind", ["dir", "logical"])
+@pytest.mark.parametrize("claimed", [True, False])
+def test_what_an_interrupted_run_has_left_takes_the_space_of_its_disks(kind: str, claimed: bool) -> None:
+    """Of a half-built one they are defined already. Where they take all of their space at once, it is taken."""
+    disks = [{"name": "system", "size": 90_000}]
+    hosts = {"hv1": facts(machines={"a": (1024, 1)}, pools={"default": {"type": kind}}), "hv2": facts(total_mib=2000)}
+    hosts["hv1"]["machines"][0].update(building=True, claimed=claimed, disks=[] if claimed else ["system"])
+    result = run([spec("a", disks=disks), spec("b", disks=disks)], hosts)
+    counted = claimed or kind == "dir"
+    assert where(result) == {"a": "hv1", "b": "hv2" if counted else "hv1"}
+    assert result["decisions"]["hv1"]["pools_mib"] == {"default": 90_000}
+
+
 def test_the_spec_names_the_hypervisor() -> None:
     result = run([spec("a", hypervisor="hv2")], {"hv1": facts(), "hv2": facts(total_mib=2000)})
     assert where(result) == {"a": "hv2"}
@@ -496,6 +542,33 @@ def test_a_name_that_lives_twice_names_both() -> None:
         run([spec("a")], {"hv1": both, "hv2": both})
 
 
+@pytest.mark.parametrize("entry", [{}, {"state": "stopped"}, {"state": "absent"}])
+def test_one_that_a_killed_move_has_left_on_both_is_left_out_and_the_others_go_on(entry: dict[str, t.Any]) -> None:
+    """A move of a machine that is off defines it on the target before it goes at the source."""
+    hosts = {name: {**facts(machines={"a": (1024, 1)}), "name": f"{name}.example.org"} for name in ("hv1", "hv2")}
+    for one in hosts.values():
+        one["machines"][0].update(state="shutoff", moving={"source": "hv1.example.org", "target": "hv2.example.org"})
+    specs = [{"name": "a", **entry} if entry.get("state") == "absent" else spec("a", **entry), spec("b")]
+    result = run(specs, hosts)
+    assert where(result) == {"b": "hv1"}
+    assert (result["removals"], result["not_there"]) == ({}, [])
+    assert result["refused_machines"] == [
+        {
+            "name": "a",
+            "hypervisor": "hv1",
+            "why": "it is being moved from hv1 to hv2, or that was interrupted, and both have it. Wait until the move "
+            "ends; if nobody is moving it any more, finish that: brine.virt.migrate -e vm=a -e to=hv2",
+        }
+    ]
+    # Whoever names a hypervisor has said which one is to go.
+    named = run([{"name": "a", "state": "absent", "hypervisor": "hv2"}], hosts)
+    assert named["removals"] == {"hv2": ["a"]}
+    # Two machines of one name are another matter.
+    hosts["hv2"]["machines"][0]["uuid"] = "another"
+    words = "on each of hv1, hv2" if entry.get("state") == "absent" else "it is on hv1 and hv2 at once"
+    assert words in complaint(specs, hosts)
+
+
 def test_a_hypervisor_that_the_inventory_has_twice_is_no_reason_to_purge_the_machine() -> None:
     one = facts(machines={"a": (1, 1)})
     one.update(name="node1", machines=[{**one["machines"][0], "uuid": "u1"}])
@@ -775,6 +848,45 @@ def test_a_claim_is_where_the_machine_is_made() -> None:
     assert where(run([spec("a", hypervisor="hv3")], _claimed("hv2", "hv3"))) == {"a": "hv3"}
 
 
+def test_a_claim_where_the_machine_cannot_be_made_is_to_be_withdrawn() -> None:
+    """Nothing has been created under it: a hypervisor that has changed since is not the machine's fate."""
+    hosts = _claimed("hv1", "hv2")
+    hosts["hv1"]["maintenance"] = {"since": "2026-11-21", "reason": "fan"}
+    result = run([spec("a")], hosts)
+    assert (where(result), result["withdraw"]) == ({"a": "hv2"}, {"hv1": {"a": "of hv1"}})
+    result = run([spec("a", labels="ssd")], hosts, settings={"hv3": {"virt_labels": ["ssd"]}})
+    assert (where(result), list(result["withdraw"])) == ({"a": "hv3"}, ["hv1", "hv2"])
+    assert [machine["name"] for machine in result["new_by_host"]["hv3"]] == ["a"]
+    hosts["hv2"]["machines"] = []
+    assert complaint([spec("a", hypervisor="hv1")], hosts) == (
+        "vms[0] (a): does not fit on hv1: is in maintenance since 2026-11-21 (fan). It would fit on hv1 after its "
+        "maintenance, which ends with brine.virt.maintenance -e end=hv1"
+    )
+    # What it has claimed is its own.
+    full = _claimed("hv3")
+    full["hv3"] |= {"memory": {"total_mib": 8448, "committed_mib": 8192}, "vcpus": {"total": 4, "committed": 32}}
+    result = run([spec("a")], full)
+    assert (where(result), result["withdraw"]) == ({"a": "hv3"}, {})
+    assert where(run([spec("a", 1025)], full)) == {"a": "hv1"}
+
+
+def test_what_was_begun_on_a_hypervisor_in_maintenance_is_left_out_and_the_others_go_on() -> None:
+    """Its volumes are there, so it goes nowhere else."""
+    hosts = _claimed("hv1")
+    hosts["hv1"]["machines"][0]["claimed"] = False
+    hosts["hv1"]["maintenance"] = {"since": None, "reason": None}
+    result = run([spec("a"), spec("b")], hosts)
+    assert (where(result), result["withdraw"]) == ({"b": "hv2"}, {})
+    assert result["refused_machines"] == [
+        {
+            "name": "a",
+            "hypervisor": "hv1",
+            "why": "a run is creating it on hv1, or was interrupted there, and hv1 is in maintenance. End that with "
+            "brine.virt.maintenance -e end=hv1, or remove what is there: brine.virt.purge -e vm=a",
+        }
+    ]
+
+
 def test_a_claim_beside_the_machine_is_to_be_withdrawn() -> None:
     hosts = {**_claimed("hv2"), "hv1": facts(machines={"a": (1024, 1)})}
     result = run([spec("a")], hosts)
@@ -797,3 +909,21 @@ def test_what_a_hypervisor_was_chosen_by_is_told() -> None:
     assert result["decisions"] == {
         "hv1": {"memory_mib": 16384, "vcpus": 32, "pools_mib": {"default": 4096}, "machines": {"old": "of old"}}
     }
+
+
+def test_who_is_to_be_alone_of_its_group_is_told() -> None:
+    """Another run may choose the same hypervisor for another machine of the group at the same time."""
+    group = [spec("web1", anti_affinity=["web"]), spec("a")]
+    result = run(group, {"hv1": facts()})
+    assert result["new_by_host"]["hv1"] == [
+        {"name": "web1", "memory_mib": 1024, "vcpus": 1, "anti_affinity": ["web"]},
+        {"name": "a", "memory_mib": 1024, "vcpus": 1},
+    ]
+    assert result["decisions"]["hv1"]["apart"] == {"web1": ["web"]}
+    assert "apart" not in run(group, {"hv1": facts()}, anti_affinity="prefer")["decisions"]["hv1"]
+    # One that is there already, and what was begun beside another one of its group, stays where it is.
+    half = facts(machines={"web1": (1024, 1), "web2": (1024, 1)}, groups={"web2": ["web"]})
+    half["machines"][0]["building"] = True
+    assert "apart" not in run(group[:1], {"hv1": half})["decisions"]["hv1"]
+    half["machines"][0]["building"] = False
+    assert "apart" not in run(group[:1], {"hv1": half})["decisions"]["hv1"]

@@ -35,6 +35,7 @@ def test_committed_counts_every_machine_with_the_most_that_it_may_take(host: dic
     ]
     assert host["errors"] == []
     assert {m["name"]: m["anti_affinity"] for m in host["machines"]}["web1"] == []
+    assert {m["name"]: m["moving"] for m in host["machines"]} == {"db1": None, "half": None, "web1": None}
 
 
 def test_only_the_hypervisor_itself_can_say_that_it_is_in_maintenance(

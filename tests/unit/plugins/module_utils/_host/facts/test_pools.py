@@ -116,6 +116,32 @@ def test_the_space_of_a_directory_is_measured_now(tmp_path: Path) -> None:
     assert host_pools._live_space(str(tmp_path / "missing")) is None
 
 
+def test_pools_in_one_file_system_are_told(tmp_path: Path) -> None:
+    pools = "".join(
+        f"<pool type='{kind}'><name>{name}</name><target><path>{path}</path></target></pool>"
+        for name, kind, path in (
+            ("one", "dir", tmp_path / "one"),
+            ("two", "dir", tmp_path / "two"),
+            ("processes", "dir", "/proc"),
+            ("gone", "dir", tmp_path / "gone"),
+            ("volumes", "logical", tmp_path),
+        )
+    )
+    (tmp_path / "node.xml").write_text(f"<node>{pools}</node>")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+
+    def file_systems(*, local: bool) -> dict[str, t.Any]:
+        with open_connection(f"test://{tmp_path}/node.xml") as conn:
+            return {pool["name"]: pool["file_system"] for pool in observe_pools(conn, local=local)}
+
+    found = file_systems(local=True)
+    assert found["one"] == found["two"] != found["processes"]
+    assert all(":" in found[name] for name in ("one", "processes"))
+    assert (found["gone"], found["volumes"]) == (None, None)
+    assert set(file_systems(local=False).values()) == {None}
+
+
 def test_libvirt_says_the_source_of_a_pool_that_is_not_active_as_well(node_uri: str) -> None:
     source = "<host name='192.0.2.2' port='6789'/><host name='192.0.2.1'/><name>vms</name>"
     with open_connection(node_uri) as conn:

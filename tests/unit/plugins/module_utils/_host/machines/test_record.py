@@ -78,6 +78,32 @@ def test_what_ties_a_machine_and_what_placement_keeps_to() -> None:
     assert (record["labels"], record["anti_affinity"]) == (["ssd"], ["web"])
 
 
+UEFI = "the variables of its UEFI in a file that moves only while it runs (start it first)"
+TPM = "the state of its TPM in a file that moves only while it runs (start it first)"
+
+
+@pytest.mark.parametrize(
+    ("xml", "ties"),
+    [
+        ("<os><loader type='pflash'>/fw.fd</loader></os>", [UEFI]),
+        ("<os firmware='efi'/>", [UEFI]),
+        ("<os><varstore path='/vars.json'/></os>", [UEFI]),
+        ("<devices><tpm><backend type='emulator'/></tpm></devices>", [TPM]),
+        (
+            "<os firmware='efi'/><devices><hostdev/><tpm><backend type='emulator'/></tpm></devices>",
+            ["a device of the hypervisor", UEFI, TPM],
+        ),
+        ("<os firmware='bios'/>", []),
+    ],
+)
+def test_what_only_a_running_machine_takes_along_ties_one_that_is_off(xml: str, ties: list[str]) -> None:
+    domain = etree.fromstring(f"<domain>{xml}</domain>")
+    for state in ("shutoff", "crashed"):
+        assert record_from_xml(domain, state)["tied_by"] == ties
+    for state in ("running", "paused", "pmsuspended"):
+        assert record_from_xml(domain, state)["tied_by"] == [words for words in ties if words not in (UEFI, TPM)]
+
+
 def test_most_machines_are_tied_by_nothing(web1: t.Any) -> None:
     assert record_from_xml(web1, "running", POOLS)["tied_by"] == []
 
@@ -108,6 +134,18 @@ def test_disks_know_their_names_and_their_volumes(web1: t.Any) -> None:
     disks = record_from_xml(web1, "running", POOLS)["disks"]
     assert [tuple(disk[key] for key in DISK_KEYS) for disk in disks] == DISKS
     assert all(disk["size_bytes"] is None and disk["allocation_bytes"] is None for disk in disks)
+
+
+def test_a_disk_on_a_volume_that_was_created_for_the_machine_is_its_own(web1: t.Any) -> None:
+    disks = record_from_xml(web1, "running", POOLS)["disks"]
+    assert {disk["target"]: disk["own"] for disk in disks} == {
+        "vda": True,
+        "vdb": False,
+        "vdc": False,
+        "sda": False,
+        "sdb": False,
+    }
+    assert not any(disk["own"] for disk in record_from_xml(web1, "running")["disks"])
 
 
 def test_nics_know_what_they_are_plugged_into(web1: t.Any) -> None:

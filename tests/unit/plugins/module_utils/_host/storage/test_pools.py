@@ -180,3 +180,20 @@ def test_all_pools_are_those_that_can_be_used(conn: VirConnect) -> None:
 
 def test_the_test_driver_has_no_files_on_this_machine(conn: VirConnect) -> None:
     assert not any(pool.local for pool in Pools(conn).all())
+
+
+def test_directories_of_another_host_that_are_as_large_and_as_free_have_one_space(conn: VirConnect) -> None:
+    """Which file system they are on cannot be asked from here."""
+    for name in ("images", "full"):
+        xml = f"<pool type='dir'><name>{name}</name><target><path>/srv/{name}</path></target></pool>"
+        pool = conn.storagePoolCreateXML(xml, 0)
+    # It may have grown by a little between the two looks.
+    for name, mib in (("images", 1), ("full", 1024)):
+        pool = conn.storagePoolLookupByName(name)
+        pool.createXML(f"<volume><name>a</name><capacity unit='MiB'>{mib}</capacity></volume>", 0)
+    for order in (("dir", "images", "full", "fs", "logical"), ("logical", "fs", "full", "images", "dir")):
+        pools = Pools(conn)
+        sources = {name: pools.get(name).space_source for name in order}
+        assert sources["dir"] == sources["images"]
+        assert len(set(sources.values())) == 4
+        assert pools.get("images").space_source == sources["images"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 from collections.abc import Iterator
 
@@ -70,6 +71,9 @@ def test_a_claim_counts_as_a_machine_that_is_being_made(conn: t.Any) -> None:
         512,
         2,
     )
+    assert record["anti_affinity"] == []
+    (other,) = claim(conn, Claim("new3", 512, 2, groups=("web",)))
+    assert observe_machines(conn, addresses=False, names=[other])[0]["anti_affinity"] == ["web"]
     assert volumes(conn) == before
     assert look_for(conn, ["new1", "web1", "none"]) == {
         "new1": {"uuid": claims["new1"], "claimed": True},
@@ -178,6 +182,24 @@ def test_memory_is_counted_again(conn: t.Any) -> None:
         ConflictError, match="has changed since it was chosen for new2: 1 MiB of memory are needed, 0 are"
     ):
         check(conn, {"memory_mib": limit}, [Claim("new2", 1, 1)])
+
+
+def test_who_is_to_be_apart_is_looked_at_again(conn: t.Any) -> None:
+    """Two runs that begin at once see nobody of the group, and choose the same hypervisor."""
+    wanted = {"apart": {"new2": ["db", "web"]}}
+    new2 = Claim("new2", 1, 1, groups=("db", "web"))
+    check(conn, wanted, [new2])
+    claim(conn, dataclasses.replace(NEW, groups=("web",)))
+    with pytest.raises(ConflictError) as caught:
+        check(conn, wanted, [new2])
+    assert str(caught.value).startswith(
+        "this hypervisor has changed since it was chosen for new2: it has new1, of the same anti-affinity group web as"
+        " new2. Nothing was created"
+    )
+    # Where they may share one, and of the run itself, placement has seen to it.
+    check(conn, {}, [new2])
+    check(conn, {**wanted, "machines": {"new1": None}}, [new2])
+    check(conn, wanted, [new2, NEW])
 
 
 def test_cpus_and_pools_are_counted_again(conn: t.Any) -> None:

@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks as facts_of_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
     MigrationTarget,
@@ -33,6 +34,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.pre
     check_source_machine,
     check_target,
 )
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 
 MIB = 1024 * 1024
 DOMAIN = """
@@ -107,6 +109,36 @@ def test_the_ratio_counts_what_is_left_beside_the_reserve(pair: Pair) -> None:
     too_little = MigrationOptions(memory_ratio=2.0, memory_reserve_mib=total_mib - 20)
     with pytest.raises(VirtError, match="it needs 64 MiB of memory, 40 MiB are free"):
         check_target(pair.machine, pair.target, too_little, "")
+
+
+def in_group(name: str, groups: str, uuid: str) -> str:
+    return (
+        DOMAIN.format(**{**PLAIN, "arch": "i686"})
+        .replace("web1", name)
+        .replace("1111-111111111111", uuid)
+        .replace("<memory", f"<metadata>{groups}</metadata><memory")
+    )
+
+
+def test_machines_of_one_group_stay_apart_also_where_another_run_puts_them(pair: Pair) -> None:
+    """What a move was chosen by may be an hour old when it comes to its target."""
+    web = MachineNotes(anti_affinity=("web",))
+    machine = dataclasses.replace(pair.machine, notes=web)
+    check_target(machine, pair.target, MigrationOptions(), "")
+    pair.target.groups["web9"] = ("web",)
+    assert "web1 cannot go to hv2: web9, of the same anti-affinity group web, is going there too" in pair.refused(
+        machine
+    )
+    pair.target.groups.clear()
+    pair.target.hypervisor.conn.defineXML(in_group("web2", notes_to_xml(web), "1111-111111111112"))
+    target = pair.target = MigrationTarget(pair.target.uri, pair.target.hypervisor.conn)
+    target.name = "hv2"
+    assert pair.refused(machine) == (
+        "machines[0]: web1 cannot go to hv2: it has web2, of the same anti-affinity group web. Choose another "
+        "hypervisor, or let them share one: anti_affinity: prefer, or for the playbooks virt_anti_affinity: prefer"
+    )
+    check_target(machine, target, MigrationOptions(anti_affinity="prefer"), "")
+    check_target(pair.machine, target, MigrationOptions(), "")
 
 
 UEFI = {"loader": "<loader readonly='yes' type='pflash'>/fw.fd</loader>"}

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -29,6 +30,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images, state_files
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups, remove
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import merge_backup
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import redefine
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
@@ -498,6 +501,33 @@ def test_a_machine_is_replaced(machine: BackupHost) -> None:
     notes = list_domains(machine.conn)["web1"].notes
     assert notes is not None
     assert [note.name for note in notes.volumes] == [now]
+
+
+@pytest.mark.parametrize("named_by", ["path", "pool and volume"])
+def test_a_start_that_had_begun_keeps_the_disks_of_before(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch, named_by: str
+) -> None:
+    """libvirt calls a machine active some time before its QEMU opens the disks."""
+    if named_by != "path":
+        handle = list_domains(machine.conn)["web1"].handle
+        text = handle.XMLDesc(0)
+        source = f"pool='default' volume='{machine.image.name}'"
+        path = list_domains(machine.conn)["web1"].xml.find("devices/disk/source").get("file")
+        machine.conn.defineXML(text.replace("disk type='file'", "disk type='volume'").replace(f"file='{path}'", source))
+    define = redefine.redefine
+
+    def start_and_define(*given: t.Any) -> None:
+        monkeypatch.setattr(redefine, "redefine", define)
+        machine.conn.lookupByName("web1").create()
+        define(*given)
+
+    before = machine.conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    monkeypatch.setattr(redefine, "redefine", start_and_define)
+    with pytest.raises(ConflictError, match="web1 was started while it was being restored, and is on its disks of"):
+        bring_back(machine, replace=True)
+    after = machine.conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    assert re.findall("<source.*", after) == re.findall("<source.*", before)
+    assert machine.image.exists()
 
 
 def test_what_a_killed_run_has_not_deleted_goes_with_the_next(

@@ -10,6 +10,8 @@ import fcntl
 import os
 import struct
 import subprocess
+import time
+import types
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +19,16 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import redefine, start_watch
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork, read_work
+from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import view as power_view
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import view as snapshot_view
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import note_begin
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import forget, note_begin
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
     ABSENT,
     SnapshotPlan,
@@ -175,8 +180,37 @@ def test_a_file_that_libvirt_has_deleted_already_was_merged(off: Machine) -> Non
     off.require_finished()
 
 
-def test_where_nothing_is_merged_yet_libvirt_does_it(off: Machine) -> None:
+def test_all_files_of_a_machine_that_is_off_are_merged(off: Machine) -> None:
+    """libvirt would start a QEMU for it, which anybody can let run on."""
+    forget(off.domain)
+    (step,) = off.plan().steps[:1]
+    step.apply()
+    off.require_finished()
+    assert step.look is not None
+    assert step.look() == HowFar("merge of disk vdb, 2 of 2")
+
+
+def test_those_of_a_machine_that_runs_are_merged_by_libvirt(
+    running: Machine, qemu_opens: t.Callable[[Path], None]
+) -> None:
+    before = {target: file.stat().st_mtime_ns for target, file in running.below.items()}
+    for file in (*running.files.values(), *running.below.values()):
+        qemu_opens(file)
+    running.plan().steps[0].apply()
+    assert running.domain.snapshotListNames() == []
+    assert {target: file.stat().st_mtime_ns for target, file in running.below.items()} == before
+
+
+def test_nor_does_qemu_img_have_the_key_of_an_encrypted_disk(off: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {target: file.stat().st_mtime_ns for target, file in off.below.items()}
+    merges = delete._merges
+
+    def encrypted(*given: t.Any) -> t.Any:
+        found = merges(*given)
+        found["vda"].then.append(etree.fromstring("<encryption format='luks'/>"))
+        return found
+
+    monkeypatch.setattr(delete, "_merges", encrypted)
     off.plan().steps[0].apply()
     assert off.domain.snapshotListNames() == []
     assert {target: file.stat().st_mtime_ns for target, file in off.below.items()} == before
@@ -188,7 +222,7 @@ def test_killed_at_any_point_it_is_finished_by_the_next_run(off: Machine, monkey
 
     off.merge("vda")
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(delete, "note_merged", killed)
+        patched.setattr(delete, "redefine_disks", killed)
         off.plan().steps[0].apply()
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(delete, "forget", killed)
@@ -225,8 +259,11 @@ def test_a_file_below_that_is_newer_is_not_merged_over(off: Machine) -> None:
 
 
 @pytest.mark.parametrize("targets", [("vda",), TARGETS])
-def test_nor_does_libvirt_merge_over_it(off: Machine, targets: tuple[str, ...]) -> None:
-    """Where it has seen no file merged, it would merge all of them."""
+@pytest.mark.parametrize("begun", [True, False])
+def test_nor_is_it_where_libvirt_has_seen_no_file_merged(off: Machine, targets: tuple[str, ...], begun: bool) -> None:
+    """By a run of ours, or by virsh."""
+    if not begun:
+        forget(off.domain)
     for target in targets:
         off.merge(target, known=False)
         _write(off.below[target], 3)
@@ -234,12 +271,32 @@ def test_nor_does_libvirt_merge_over_it(off: Machine, targets: tuple[str, ...]) 
     with pytest.raises(ConflictError, match=r"vda.qcow2 was written to after .*vda.now.qcow2, and they differ"):
         off.plan().steps[0].apply()
     assert off.domain.snapshotListNames() == ["now"]
-    assert delete.deletion_begun(view(off.conn, "web1", "vm")) == "now"
+    assert delete.deletion_begun(view(off.conn, "web1", "vm")) == ("now" if begun else None)
     # The merge of an idle guest was interrupted: its own file has what counts.
     for target in targets:
         os.utime(off.files[target])
     off.plan().steps[0].apply()
     assert off.domain.snapshotListNames() == []
+
+
+def test_nor_is_such_a_machine_started(off: Machine) -> None:
+    """It was on the file below, unseen, and its guest has shut it down."""
+    assert power_view.view_machine(off.domain).refusal is None
+    off.merge("vdb", known=False)
+    assert power_view.view_machine(off.domain).refusal is None
+    _write(off.below["vdb"], 3)
+    os.utime(off.files["vdb"], (0, 0))
+    refusal = power_view.view_machine(off.domain).refusal
+    assert str(refusal) == (
+        f"the deletion of its snapshot now was interrupted, and {off.below['vdb']} was written to after "
+        f"{off.files['vdb']}, the file of its disk vdb, so it may start with older data. Run virt_snapshot with state: "
+        "absent and name: now, which says what to look at"
+    )
+    # Half merged by qemu-img: nothing but that has written below.
+    note_begin(off.domain, SnapshotWork("now", deleting=True, off=True, started=""))
+    assert power_view.view_machine(off.domain).refusal is None
+    forget(off.domain)
+    assert power_view.view_machine(off.domain).refusal is None
 
 
 def test_a_few_seconds_are_newer_too(off: Machine) -> None:
@@ -258,8 +315,8 @@ def test_a_machine_that_was_started_meanwhile_stays_on_its_files(
     off.merge("vda")
     merge = delete._merge
 
-    def merge_and_start(one: t.Any, **options: t.Any) -> None:
-        merge(one, **options)
+    def merge_and_start(one: t.Any) -> None:
+        merge(one)
         qemu_opens(Path(one.file))
 
     monkeypatch.setattr(delete, "_merge", merge_and_start)
@@ -270,16 +327,61 @@ def test_a_machine_that_was_started_meanwhile_stays_on_its_files(
     assert delete.deletion_begun(view(off.conn, "web1", "vm")) == "now"
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_start_that_had_begun_is_waited_for(off: Machine, monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """libvirt calls a machine active some time before its QEMU opens the disks. It fails for the lock, where there are
+    locks; otherwise it has to stay on its files."""
+    define = redefine.redefine
+
+    def start_and_define(*given: t.Any) -> None:
+        monkeypatch.setattr(redefine, "redefine", define)
+        off.domain.create()
+        define(*given)
+
+    def fail(_seconds: float) -> None:
+        if fails:
+            # Its transient description goes with it.
+            off.domain.destroy()
+
+    monkeypatch.setattr(redefine, "redefine", start_and_define)
+    monkeypatch.setattr(redefine, "time", types.SimpleNamespace(monotonic=time.monotonic, sleep=fail))
+    monkeypatch.setattr(redefine, "_START_SECONDS", 900 if fails else 0)
+    if fails:
+        off.plan().steps[0].apply()
+        off.require_finished()
+        return
+    with pytest.raises(ConflictError, match="machine web1 was started while .* is on its disks of before"):
+        off.plan().steps[0].apply()
+    assert off.places == {target: str(file) for target, file in off.files.items()}
+    assert off.domain.snapshotListNames() == ["now"]
+    assert all(file.exists() for file in off.files.values())
+
+
 @pytest.mark.parametrize("merged", [(), ("vda",)])
 def test_what_was_off_has_written_nothing_below(off: Machine, merged: tuple[str, ...]) -> None:
     """A file below that is newer is half merged there, and nothing else."""
-    note_begin(off.domain, SnapshotWork("now", deleting=True, off=True))
+    note_begin(off.domain, SnapshotWork("now", deleting=True, off=True, started=""))
     for target in merged:
         off.merge(target)
     _write(off.below["vdb"], 3)
     os.utime(off.files["vdb"], (0, 0))
     off.plan().steps[0].apply()
-    assert off.domain.snapshotListNames() == []
+    off.require_finished()
+
+
+@pytest.mark.parametrize(("noted", "logged"), [("", "2026-11-27 21:51:00.1+0000"), ("1", "2"), ("1", ""), (None, "")])
+def test_what_was_started_since_may_have_written_below(
+    off: Machine, monkeypatch: pytest.MonkeyPatch, noted: str | None, logged: str
+) -> None:
+    """By a QEMU that libvirt does not know to be on the file below. None: noted by a version that did not know it."""
+    note_begin(off.domain, SnapshotWork("now", deleting=True, off=True, started=noted))
+    monkeypatch.setattr(start_watch, "last_start", lambda _machine: logged)
+    _write(off.below["vdb"], 3)
+    os.utime(off.files["vdb"], (0, 0))
+    with pytest.raises(ConflictError, match=r"vdb.qcow2 was written to after .*vdb.now.qcow2, and they differ"):
+        off.plan().steps[0].apply()
+    _run("qemu-io", "-r", "-f", "qcow2", "-c", "read -P 3 0 1M", str(off.below["vdb"]))
+    assert delete.deletion_begun(view(off.conn, "web1", "vm")) == "now"
 
 
 @pytest.mark.parametrize("state", ["off", "running"])
@@ -298,7 +400,9 @@ def test_the_next_run_knows_whether_it_was_off(
     monkeypatch.setattr(delete, "forget", killed)
     with pytest.raises(KeyboardInterrupt):
         machine.plan().steps[0].apply()
-    assert delete._was_off(view(machine.conn, "web1", "vm")) is (state == "off")
+    work = read_work(view(machine.conn, "web1", "vm").defined)
+    assert work is not None
+    assert start_watch.is_off_since(work, "web1") is (state == "off")
 
 
 def test_a_machine_that_runs_is_to_be_shut_down_for_it(running: Machine, qemu_opens: t.Callable[[Path], None]) -> None:

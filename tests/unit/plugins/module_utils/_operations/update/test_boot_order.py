@@ -53,6 +53,11 @@ def orders(host: Host) -> dict[str, str | None]:
         # Where the spec orders devices, others have no order.
         ([SYSTEM], [{**SYSTEM, "boot_order": 3}, DATA], {"x.qcow2": "3", "a-data.qcow2": None}),
         ([SYSTEM], [SYSTEM, {**DATA, "boot_order": 1}], {"x.qcow2": None, "a-data.qcow2": "1"}),
+        # Those of which nothing is said come after them.
+        ([SYSTEM], [{**DATA, "boot_order": 1}], {"x.qcow2": "2", "a-data.qcow2": "1"}),
+        ([SYSTEM, CD], [{**DATA, "boot_order": 2}], {"x.qcow2": "1", "cdrom": "3", "a-data.qcow2": "2"}),
+        ([SYSTEM, CD], [{**DATA, "boot_order": 9}], {"x.qcow2": "1", "cdrom": "2", "a-data.qcow2": "9"}),
+        ([SYSTEM, CD], [CD, {**DATA, "boot_order": 1}], {"x.qcow2": "2", "cdrom": None, "a-data.qcow2": "1"}),
     ],
 )
 def test_a_new_disk_has_its_place(
@@ -68,6 +73,17 @@ def test_kinds_of_devices_that_somebody_has_named_stay(host: Host) -> None:
     host.make({"name": "a", "boot": {"devices": ["cdrom", "hd"]}, "disks": [{"pool": "default", **SYSTEM}]})
     host.make({"name": "a", "disks": [{"pool": "default", **CD}]})
     assert orders(host) == {"x.qcow2": None, "cdrom": None, "os": "cdrom,hd"}
+
+
+def test_where_kinds_were_named_the_first_of_each_comes_after_a_disk_that_has_its_place(host: Host) -> None:
+    disks = [SYSTEM, {"name": "other", "size": "1MiB"}, CD]
+    host.make(
+        {"name": "a", "boot": {"devices": ["cdrom", "hd"]}, "disks": [{"pool": "default", **disk} for disk in disks]}
+    )
+    added = {"name": "a", "disks": [{"pool": "default", **DATA, "boot_order": 1}]}
+    host.make(added)
+    assert orders(host) == {"x.qcow2": "3", "a-other.qcow2": None, "cdrom": "2", "a-data.qcow2": "1"}
+    assert not host.plan(added)[0].steps
 
 
 def test_a_disk_that_was_taken_out_by_hand_comes_back_to_its_place(host: Host) -> None:

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks
@@ -308,6 +308,20 @@ def test_a_disk_that_is_defined_alone_grows_before_it_is_plugged_in(
 
 FOREIGN_MACHINE = """<domain type='test'><name>other</name><memory unit='MiB'>64</memory><os><type>hvm</type></os>
   <devices><disk type='block' device='disk'><source dev='/dev/vg/a-d'/><target dev='vda'/></disk></devices></domain>"""
+
+
+def test_what_a_disk_grows_by_is_to_be_free_before_anything_is_changed(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pools that give all of a volume's space at once. Else what is written later is nobody's to know."""
+    source = "<source><name>vg</name></source><target><path>/dev/vg</path></target>"
+    host.conn.storagePoolCreateXML(f"<pool type='logical'><name>vg</name>{source}</pool>", 0)
+    monkeypatch.setattr(volumes, "zero_logical", lambda *_arguments: None)
+    host.make(one("a", {"size": "2MiB", "pool": "vg"}, {"size": "2MiB"}))
+    with pytest.raises(ConflictError, match=r"pool 'vg' has .* free, the new volumes need .* at once"):
+        host.plan(one("a", {"size": "9TiB", "pool": "vg"}))
+    thin = one("a", {"size": "2MiB", "pool": "vg"}, {"size": "9TiB"})
+    assert host.plan(thin)[0].actions == ["grow disk e of a to 9437184 MiB"]
 
 
 def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
