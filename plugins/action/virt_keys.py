@@ -110,7 +110,7 @@ def _check_organization(organization: str) -> None:
         )
     if not 0 < len(organization) <= 64 or not organization.isprintable() or organization.strip(" #") != organization:
         raise InputError(
-            f"{organization!r} is no organization that certificates can have",
+            f"{organization!r} is not an organization that certificates can have",
             where="organization",
             hint="Give 1 to 64 printable characters, with no space or # at either end (in the role virt_tls: "
             "virt_tls_organization)",

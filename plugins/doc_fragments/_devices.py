@@ -144,12 +144,13 @@ options:
         aliases: [iothread_id]
       serial:
         description:
-          - Serial number that the guest sees, up to 36 letters, digits, blanks and the characters C(_.+-); of a disk on
+          - Serial number that the guest sees, up to 36 letters, digits, spaces and the characters C(_.+-); of a disk on
             the bus V(virtio) the guest sees the first 20. By default the first 20 characters of the name.
         type: str
       boot_order:
         description:
-          - Its place in the boot order, 1 is the first. From 1 to 4096.
+          - Its place in the boot order, 1 is the first. Devices of the task without one are in no order then; others,
+            which an existing machine has beside them, come after them. From 1 to 4096.
         type: int
       readonly:
         description:
@@ -366,7 +367,8 @@ options:
                 type: str
       boot_order:
         description:
-          - Its place in the boot order, 1 is the first. From 1 to 4096.
+          - Its place in the boot order, 1 is the first. Devices of the task without one are in no order then; others,
+            which an existing machine has beside them, come after them. From 1 to 4096.
         type: int
       bandwidth:
         description:

@@ -741,8 +741,8 @@ options:
       - V(vnc) or V(spice) for a graphical console, V(none) for none, which is the default for a new machine. Or a
         mapping.
       - The password is stored in the machine's definition on the hypervisor. It can be changed while the machine runs.
-      - Of a machine that somebody has given several consoles this is the first. A warning names the others, which stay
-        as they are; with V(none) all of them go.
+      - If somebody has given a machine several consoles, this is the first. A warning names the others, which stay as
+        they are; with V(none) all of them are removed.
     type: raw
     suboptions:
       type:
@@ -823,7 +823,7 @@ options:
     description:
       - A watchdog, as its action or as a mapping. V(none) means no watchdog, which is the default for a new machine.
       - libvirt 9.1 and newer give each machine of type q35 an C(itco), which does nothing unless the guest uses it. It
-        is there beside the one of this option, with the same action, and alone with V(none).
+        is there alongside the one of this option, with the same action, and alone with V(none).
     type: raw
     suboptions:
       model:

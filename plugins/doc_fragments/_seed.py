@@ -11,9 +11,9 @@ class ModuleDocFragment:
 options:
   seed:
     description:
-      - How the machine is set up at its first boot. V(false) is no seed at all. Where a seed is given for all machines,
-        a machine's own keys come before those, and a null takes one away. If that for all is V(false), a machine that
-        has keys of its own gets a seed all the same.
+      - How the machine is set up at its first boot. V(false) means no seed at all. Where a seed is given for all
+        machines, a machine's own keys come before those, and a null takes one away. If that for all is V(false), a
+        machine that has keys of its own gets a seed all the same.
       - The machine's SSH host keys are generated here as well. Their public halves are stored in the machine's
         metadata, from where P(brine.virt.domains#inventory) reads them.
       - The seed is stored on the hypervisor in a volume that root can read. The notes say which parts of it are kept
@@ -23,8 +23,8 @@ options:
     suboptions:
       method:
         description:
-          - V(nocloud) is for images with cloud-init, V(guestfs) for images without; V(none) is no seed, and is refused
-            beside other keys of a machine's own.
+          - V(nocloud) is for images with cloud-init, V(guestfs) for images without; V(none) means no seed, and is
+            refused beside other keys of a machine's own.
           - V(nocloud) is a small disk that cloud-init reads.
           - V(guestfs) writes into the machine's first disk before it is started, inside libguestfs's appliance, and
             needs guestfish on the hypervisor (C(virt_hypervisor_guestfs) of the role

@@ -93,7 +93,7 @@ _value:
           target: hv2
           state: running
           memory_mib: 2048
-          why: hv1 from 75 to 50 %, hv2 from 10 to 35 %
+          why: hv1 from 75 to 50%, hv2 from 10 to 35%
           refused: {}
           memory_ratio: 1.0
           memory_reserve_mib: 256
@@ -112,7 +112,7 @@ _value:
       description:
         - Why no machine is moved, or why the limit is not reached, in one sentence. Null if the moves reach the limit.
       type: str
-      sample: "No machine needs to be moved: hv1 (50.0 %) is 15.0 points above hv2 (35.0 %), within the limit of 20"
+      sample: "No machine needs to be moved: hv1 (50.0%) is 15.0 points above hv2 (35.0%), within the limit of 20"
     errors:
       description: With O(errors=return), the mistakes, one sentence each. If there are any, this is the only key.
       type: list

@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._placement.claims impor
 def decide_claims_filter(
     plan: t.Any, claims: t.Any, seen: t.Any, last: t.Any = False, asked: t.Any = ()
 ) -> dict[str, t.Any]:
-    """What becomes of a run's claims; decide_claims.yml describes it."""
+    """What happens to a run's claims; decide_claims.yml describes it."""
     for value, name in ((plan, "the input"), (claims, "claims"), (seen, "seen")):
         if not isinstance(value, Mapping):
             raise AnsibleFilterError(f"brine.virt.decide_claims: {name} is not a mapping")

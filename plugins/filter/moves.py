@@ -125,13 +125,13 @@ _value:
         why:
           description: Why it was chosen, and what could not be checked.
           type: str
-          sample: "lowest load: 37 % of its memory committed with this machine, next hv4 with 62 %"
+          sample: "lowest load: 37% of memory committed including this machine, next hv4 with 62%"
         refused:
           description: For every other hypervisor, why it was not chosen.
           type: dict
           sample:
             hv3: has no bridge dmz_br (has br0)
-            hv4: "a higher load: 62 % of its memory committed with this machine"
+            hv4: "a higher load: 62% of memory committed including this machine"
         memory_ratio:
           description:
             - How many times the memory of the target, less the reserve, may be committed, by its inventory variables.
@@ -154,7 +154,7 @@ _value:
           hypervisor: hv1
           state: running
           memory_mib: 4096
-          why: "fits no other hypervisor: hv2: has no pool fast (has default)"
+          why: "fits on no other hypervisor: hv2: has no pool fast (has default)"
     there:
       description:
         - The machines that are already on O(target), as in C(stay).

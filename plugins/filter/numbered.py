@@ -14,8 +14,8 @@ author:
 description:
   - Joins sentences for the message of a failure, which Ansible prints as one line. If there are several, they are
     numbered, so that one can see where each begins. Each ends with a full stop.
-  - Of more than eleven, the first ten are there, and how many more there are. All of them belong into the output of a
-    task before.
+  - If there are more than eleven, only the first ten are there, and the number of the others. All of them belong in the
+    output of an earlier task.
 options:
   _input:
     description: The sentences.

@@ -205,13 +205,13 @@ _value:
         why:
           description: Why it was chosen, and what could not be checked.
           type: str
-          sample: "lowest load: 37 % of its memory committed with this machine, next hv3 with 62 %"
+          sample: "lowest load: 37% of memory committed including this machine, next hv3 with 62%"
         refused:
           description: For every other hypervisor, why it was not chosen.
           type: dict
           sample:
             hv2: has no bridge dmz_br (has br0)
-            hv3: "a higher load: 62 % of its memory committed with this machine"
+            hv3: "a higher load: 62% of memory committed including this machine"
     by_host:
       description:
         - For every hypervisor that answered, the names of the machines for it, as they were given and in the order of

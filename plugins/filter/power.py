@@ -28,7 +28,7 @@ def autostart_targets_filter(
 
 
 def power_report_filter(results: t.Any, left_out: t.Any = None) -> dict[str, t.Any]:
-    """What became of them; power_report.yml describes it."""
+    """The results; power_report.yml describes it."""
     return power_report(results, left_out if isinstance(left_out, Mapping) else {})
 
 

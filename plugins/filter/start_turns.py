@@ -17,7 +17,7 @@ def held_back_filter(machines: t.Any, names: t.Any) -> list[t.Any]:
 
 
 def joined_results_filter(later: t.Any, before: t.Any, names: t.Any) -> dict[str, t.Any]:
-    """What became of the machines in two turns; joined_results.yml describes it."""
+    """The results for the machines in two turns; joined_results.yml describes it."""
     return joined_results(later, before, list(names))
 
 

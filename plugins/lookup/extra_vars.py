@@ -13,7 +13,7 @@ author:
   - brine.virt maintainers (@brine-virt)
 description:
   - Returns those of the given names that are set on the command line of the run (C(-e), also C(-e @FILE)). A variable
-    of the same name in the inventory, a play or a role does not count.
+    of the same name in the inventory, a play or a role is ignored.
   - The role P(brine.virt.virt_provision#role) uses it to tell C(-e vm=web1) from a variable C(vm) of the inventory.
 options:
   _terms:

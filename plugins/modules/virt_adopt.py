@@ -15,9 +15,9 @@ description:
   - Writes the metadata of this collection into machines that somebody has made with virsh, virt-install, virt-manager
     or anything else. From then on they are updated, moved, purged and listed like machines that
     M(brine.virt.virt_init) has created.
-  - Nothing else changes. In the definition only the metadata are different afterwards, autostart stays as it is, and a
+  - Nothing else changes. In the definition only the metadata is different afterwards, autostart stays as it is, and a
     machine that is running keeps running.
-  - The metadata give each disk the name of its target device, such as V(vda), and the nics the names V(eth0), V(eth1)
+  - The metadata gives each disk the name of its target device, such as V(vda), and the nics the names V(eth0), V(eth1)
     and so on, in their order. These are the names to use in O(brine.virt.virt_init#module:disks) and
     O(brine.virt.virt_init#module:nics). The entry that describes an adopted machine is what
     M(brine.virt.virt_spec_info) returns.
@@ -45,7 +45,7 @@ attributes:
   idempotent:
     support: full
     details:
-      - A machine of this collection is no change, unless O(disks) names a volume that is not its own yet.
+      - A machine of this collection is left unchanged, unless O(disks) names a volume that is not its own yet.
 options:
   name:
     description:
@@ -238,7 +238,7 @@ def as_diff(result: AdoptionResult) -> dict[str, t.Any]:
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
-    """Plan, act unless in check mode, and say what became of each machine."""
+    """Plan, act unless in check mode, and return the result for each machine."""
     params = module.params
     require_root("virt_adopt", params["uri"])
     check_named_machines(params, "adopt")

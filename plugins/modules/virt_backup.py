@@ -26,7 +26,7 @@ description:
     on, so that the next backup can be incremental. If that is not possible, a full backup is made, and
     RV(machines[].reason) says why. It is not possible if the machine is off, if the last checkpoint is lost (a live
     migration loses it, and so do a power cut and a revert to an internal snapshot), if a disk was added, removed, grown
-    or moved to another volume, if the file of a disk is another one than before, if a file of the earlier backups is
+    or moved to another volume, if the file of a disk is not the one from before, if a file of the earlier backups is
     missing, and if any disk is raw or on Ceph, as QEMU can store what has changed only in a qcow2 image. While the
     machine has snapshots, no checkpoint is made.
   - Running machines are backed up with libvirt 7.2 or newer. A machine with a disk on network storage, such as Ceph, is
@@ -83,7 +83,7 @@ options:
     description:
       - A storage pool of the hypervisor whose directory takes the place of O(dest). It has to be active and of a type
         that has one (V(dir), V(fs), V(netfs)).
-      - To libvirt, the backups of a machine are one volume of type V(dir) there, called like the machine. Nothing in
+      - To libvirt, the backups of a machine are one volume of type V(dir) there, named like the machine. Nothing in
         this collection takes it for a disk or removes it.
     type: str
   must_be_mounted:
@@ -125,7 +125,7 @@ options:
         are directories that cannot be read as backups, nor what an incremental one of them may be built on.
       - A backup of which a machine of this hypervisor uses a file, as its disk or as what that is backed by, is neither
         removed nor merged, and one in whose directory somebody has put a file of their own is not removed. What it is
-        built on stays as well, and the others go. RV(machines[].remarks) names the machine, or the file.
+        built on stays as well, and the others are deleted. RV(machines[].remarks) names the machine, or the file.
       - If it cannot be determined whether anything uses them, such as while a storage pool is not active, all stay.
       - Machines of other hypervisors that see O(dest) are not asked.
     type: dict
@@ -145,8 +145,8 @@ options:
   merge_above:
     description:
       - How many backups may stay besides those that O(keep) asks for, because kept ones are built on them. When there
-        are more, kept ones are merged with those that they are built on, and these are removed. Of several merges those
-        that free the most are done first, and no more than have to be.
+        are more, kept ones are merged with those that they are built on, and these are removed. Merges that free the
+        most are done first, and no more than necessary.
       - With V(0), just what O(keep) asks for is there after each run. A great number, such as V(100000), turns merging
         off.
       - If it is left out, it is one less than O(full_every). With O(keep.last) alone nothing is ever merged then, as
@@ -157,7 +157,7 @@ options:
         the new files are compared with the old ones.
       - With V(0) and one backup a day, that is done every day. With V(6), it is done once a week.
       - Nothing is merged, and nothing is removed for it, if a backup of the chain is damaged, or if O(dest) has no room
-        for the merged files beside the old ones. RV(machines[].remarks) says so, and the new backup is there all the
+        for the merged files alongside the old ones. RV(machines[].remarks) says so, and the new backup is there all the
         same.
       - While backups are merged, the machine can be worked on. Its backups cannot be restored before the merge ends, or
         the run is ended, which does no harm.
@@ -327,7 +327,7 @@ machines:
       returned: always
       sample: []
     verified:
-      description: The backups that were read back and are whole, together with all that they are built on.
+      description: The backups that were read back and are complete, together with all that they are built on.
       type: list
       elements: str
       returned: always
@@ -353,7 +353,7 @@ machines:
           quiesced: true
           disks: [vda, vdb]
     broken:
-      description: Directories there that are called like a backup and cannot be read as one, with the reason.
+      description: Directories there that are named like a backup and cannot be read as one, with the reason.
       type: dict
       returned: always
       sample: {}
@@ -416,7 +416,7 @@ PLACES = ("dest", "dest_pool")
 
 
 def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
-    """Do it, and say what became of each machine."""
+    """Do it, and return the result for each machine."""
     params = module.params
     require_root("virt_backup", params["uri"])
     require_local(params["uri"], "that the machines are on")

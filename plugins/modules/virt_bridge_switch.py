@@ -119,7 +119,7 @@ change:
   type: str
   sample: bridge-br0
 token:
-  description: What M(brine.virt.virt_switch) confirms or undoes the change with. It is no secret.
+  description: What M(brine.virt.virt_switch) confirms or undoes the change with. It is not a secret.
   returned: when RV(state) is V(armed)
   type: str
   sample: 5d41402abc4b2a76

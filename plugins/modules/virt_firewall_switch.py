@@ -38,15 +38,15 @@ options:
   hypervisors:
     description:
       - Who may connect to libvirt and send machines. Addresses, networks such as V(192.0.2.0/24), or names that the
-        host can resolve. The host's own addresses are passed over, and so are link-local ones, such as
+        host can resolve. The host's own addresses are ignored, and so are link-local ones, such as
         V(169.254.3.4), with a warning.
     type: list
     elements: str
     default: []
   said:
     description:
-      - The RV(addresses) that other hosts have said. They are let in like O(hypervisors), but only single addresses
-        count. Anything else is passed over with a warning, so that no host opens the firewalls of others to a network.
+      - The RV(addresses) that other hosts have said. They are let in like O(hypervisors), but only single addresses are
+        considered. Anything else is ignored with a warning, so that no host opens the firewalls of others to a network.
     type: list
     elements: str
     default: []
@@ -151,7 +151,7 @@ change:
   type: str
   sample: firewall
 token:
-  description: What M(brine.virt.virt_switch) confirms or undoes the change with. It is no secret.
+  description: What M(brine.virt.virt_switch) confirms or undoes the change with. It is not a secret.
   returned: when RV(state) is V(armed)
   type: str
   sample: 5d41402abc4b2a76

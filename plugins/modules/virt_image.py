@@ -42,7 +42,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing but a checksum file is sent or downloaded in check mode. For an O(url) that the store lacks, the server
+      - Nothing but a checksum file is sent or downloaded in check mode. For a O(url) that the store lacks, the server
         is asked whether the file exists, and the size that it reports has to fit into the pool. Whether such an image
         is usable is only found out in the real run; until then its format, size and sha256 are null.
       - A compressed file at O(path) is decompressed to check its content, but nothing of it is written.
@@ -124,7 +124,7 @@ options:
   keep_identity:
     description:
       - Leaves everything that identifies the machine in the image of O(machine). Two machines that are created from it
-        must not run side by side.
+        must not run at the same time.
     type: bool
     default: false
     version_added: "1.0.0"
@@ -220,7 +220,7 @@ EXAMPLES = r"""
     name: centos
     src: centos.qcow2
 
-- name: Store a certain build of Debian
+- name: Store a specific build of Debian
   brine.virt.virt_image:
     name: debian
     url: https://cloud.debian.org/images/cloud/trixie/20250814-2204/debian-13-genericcloud-amd64-20250814-2204.qcow2

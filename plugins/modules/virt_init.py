@@ -15,8 +15,8 @@ description:
     overlays on a stored image, its nics, and a seed that cloud-init reads at the first boot; then it is started,
     unless O(state) says otherwise.
   - An existing machine is never recreated, only updated to what the task asks for. What libvirt has filled in does not
-    count as a difference, and what the task does not mention stays as it is. Only O(state) is V(running) unless the
-    task says otherwise, so that a machine which is off is started. A change that cannot be made while the machine runs
+    count as a difference, and what the task does not mention stays as it is. The exception is O(state), which defaults
+    to V(running), so that a machine which is off is started. A change that cannot be made while the machine runs
     takes effect when it is powered off and on, and is reported in RV(machines[].pending) until then. A change that
     would lose data or leave the machine unable to boot is an error.
   - An existing machine may have what is not offered for new machines, such as another nic model, a disk on the bus
@@ -301,7 +301,7 @@ options:
       - C(leaving), the names of machines that are removed before this task. In check mode, what they have counts as
         free.
       - C(new), the names of machines that are to be created, and not changed if there is one by now. This fails only
-        the machine in question. What an interrupted run has left of one is no machine.
+        the machine in question. What an interrupted run has left of one is not a machine.
       - C(apart), by the names of new machines, the anti-affinity groups of which no other machine may be here. The
         machines of the task and those in C(machines) do not count.
     type: dict

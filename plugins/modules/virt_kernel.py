@@ -14,10 +14,10 @@ version_added: "1.0.0"
 description:
   - Sets sysctls, the netfilter of bridges, KSM, huge pages and nested KVM, in the running kernel and in files of its
     own that have each boot do it again. The role P(brine.virt.virt_hypervisor#role) calls it.
-  - An option that is left out leaves its matter as the host has it. If an earlier task has set it, the files are
+  - An option that is left out leaves that setting unchanged. If an earlier task has set it, the files are
     removed, and the running kernel keeps the value until the host boots, as nobody knows what it was before.
   - Everything is checked before anything is changed, and a change that fails is rolled back with those before it.
-  - No module of the kernel is loaded or unloaded, and no running machine is touched.
+  - No kernel module is loaded or unloaded, and no running machine is touched.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -39,8 +39,8 @@ options:
       - Whether packets that only pass a bridge go through the host's firewall (C(net.bridge.bridge-nf-call-iptables)
         and the same for ip6tables and arptables). With V(true) a firewall with a policy of drop, such as Docker's,
         cuts off machines.
-      - These exist only while the kernel's module br_netfilter is loaded. If it is not, nothing is filtered, and a
-        rule of udev sets them when it is.
+      - These exist only while the kernel's module br_netfilter is loaded. If it is not, nothing is filtered, and a udev
+        rule sets them when it is.
     type: bool
   ksm:
     description:
@@ -65,7 +65,8 @@ options:
   nested:
     description:
       - Whether machines can run machines with KVM themselves (the parameter C(nested) of kvm_intel and kvm_amd).
-      - It counts when the module is loaded the next time, so mostly when the host boots. Until then the task warns.
+      - It takes effect when the module is loaded the next time, so mostly when the host boots. Until then the task
+        warns.
     type: bool
 seealso:
   - module: brine.virt.virt_host_info
@@ -99,7 +100,7 @@ changes:
   elements: str
   sample: ["set vm.swappiness to 1 (it was 60)", "write /etc/sysctl.d/99-zz-brine-virt.conf"]
 notes:
-  description: Why there was less to do than the options let expect.
+  description: Why less was done than requested.
   returned: success
   type: list
   elements: str

@@ -195,7 +195,7 @@ options:
     default: []
   ignore_unissued:
     description:
-      - Whether a CN in O(revoked) that nothing was issued to is passed over. Otherwise it is an error, as it is most
+      - Whether a CN in O(revoked) that nothing was issued to is ignored. Otherwise it is an error, as it is most
         likely misspelled.
     type: bool
     default: false

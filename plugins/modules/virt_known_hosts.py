@@ -33,7 +33,8 @@ options:
   hypervisors:
     description:
       - By the name of a hypervisor, all machines that it has now, as M(brine.virt.virt_info) returns them. Machines of
-        the file that it does not have go, unless another one has them; with an empty list all of its machines go.
+        the file that it does not have are removed, unless another one has them; with an empty list all of its machines
+        are.
       - Lines of hypervisors that are not named here stay, except for machines that are on one of these now.
     type: dict
     default: {}

@@ -25,7 +25,7 @@ description:
   - The bridges and libvirt networks of the machine's nics have to be on the target under the same names, with the same
     port groups. A network there has to be of the same mode as here, have the same VLANs and keep its nics apart in the
     same way, or the machine stays; only the names of bridges and devices behind it may differ. Whether a bridge on
-    another hypervisor looks at VLANs cannot be told from here (C(vlan_filtering) of the role
+    another hypervisor is VLAN-aware cannot be told from here (C(vlan_filtering) of the role
     P(brine.virt.virt_bridge#role)).
   - Whatever goes wrong after that, the machine is on exactly one hypervisor, and what was created for it on the other
     one is deleted.
@@ -349,7 +349,7 @@ EXAMPLES = r"""
     pool: default
     disks: {data: {pool: fast}}
 
-- name: Move a machine over a slow line, with its memory compressed
+- name: Move a machine over a slow link, with its memory compressed
   brine.virt.virt_migrate:
     name: web1
     target: hv2
@@ -537,7 +537,7 @@ def read_specs(params: dict[str, t.Any]) -> list[MigrationSpec]:
 
 
 def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
-    """Move the machines, unless in check mode, and say what became of each."""
+    """Move the machines, unless in check mode, and return the result for each."""
     params = module.params
     require_root("virt_migrate", params["uri"])
     specs = read_specs(params)

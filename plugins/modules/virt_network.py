@@ -212,7 +212,7 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Have a network with NAT, DHCP and names
+- name: Create a network with NAT, DHCP and names
   brine.virt.virt_network:
     name: lab
     mode: nat
@@ -228,14 +228,14 @@ EXAMPLES = r"""
       hosts:
         - {address: 192.0.2.1, names: [gateway.lab.example.org]}
 
-- name: Have two networks, and remove a third one
+- name: Create two networks, and remove a third one
   brine.virt.virt_network:
     networks:
       - {name: storage, mode: isolated, addresses: [198.51.100.1/24], mtu: 9000}
       - {name: lan, mode: bridge, bridge: br0}
       - {name: old, state: absent}
 
-- name: Have a network of Open vSwitch with a group for each VLAN
+- name: Create a network of Open vSwitch with a port group for each VLAN
   brine.virt.virt_network:
     name: switch
     mode: bridge
@@ -256,7 +256,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 networks:
-  description: What became of each network, in the order of the task; in check mode, what would become of it.
+  description: Result for each network, in the order of the task; in check mode, what it would be.
   returned: always, unless the options are wrong or something stands in the way
   type: list
   elements: dict
@@ -287,7 +287,7 @@ networks:
       returned: when it failed
       sample: "cannot start network lab: internal error: Network is already in use by interface eth1"
     actions:
-      description: What was done, in order. Of one that failed, what was not rolled back.
+      description: What was done, in order; for a network that failed, what could not be rolled back.
       type: list
       elements: str
       returned: always
@@ -382,7 +382,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
-    """Plan all of them, act unless in check mode, and say what became of each."""
+    """Plan all of them, act unless in check mode, and return the result for each."""
     params, check_mode = module.params, module.check_mode
     given = GivenResources.of(params, "networks", list(OWN))
     if not check_mode:

@@ -38,8 +38,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - A secret (O(secret)) that does not exist yet is no error in check mode, since a task before this one may create
-        it. It is named in RV(pools[].pending).
+      - A secret (O(secret)) that does not exist yet is not an error in check mode, since a task before this one may
+        create it. It is named in RV(pools[].pending).
   diff_mode:
     support: full
   idempotent:
@@ -62,7 +62,7 @@ options:
   state:
     description:
       - V(active), which is the default - the pool is defined and started.
-      - V(inactive) - it is defined and stopped. Of the types V(fs), V(netfs), V(logical) and V(iscsi) this is refused
+      - V(inactive) - it is defined and stopped. For the types V(fs), V(netfs), V(logical) and V(iscsi) this is refused
         while a running machine uses a volume.
       - V(absent) - it is stopped and its definition is removed. The directory, the file system, the volume group and
         everything in them stay. This is refused, with their names, while machines use a volume of it, be they running
@@ -110,7 +110,7 @@ options:
     description:
       - Whether to make what the pool needs and does not exist - the file system on O(device) (in O(format)), the volume
         group or the ZFS pool from O(devices), or the ZFS dataset. For O(type=fs), O(type=logical) and O(type=zfs). A
-        file system needs an O(format) other than V(auto).
+        file system needs a O(format) other than V(auto).
       - Only before a pool that is not active is started. What exists as requested is used as it is.
       - Never over anything. A device is refused if C(wipefs) sees a file system, a partition table or anything else on
         it, or cannot read it, if the host has it open, or if a machine has it as a disk.
@@ -205,7 +205,7 @@ EXAMPLES = r"""
       - name: images
         path: /var/lib/libvirt/virt-images
 
-- name: Have the volumes on an NFS server
+- name: Create a pool on an NFS server
   brine.virt.virt_pool:
     name: nfs
     type: netfs
@@ -279,7 +279,7 @@ pools:
       returned: when it failed
       sample: "cannot start storage pool nfs: mount.nfs: access denied by server"
     actions:
-      description: What was done, in order. Of one that failed, what was not rolled back.
+      description: What was done, in order; for a pool that failed, what could not be rolled back.
       type: list
       elements: str
       returned: always
@@ -374,7 +374,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
-    """Plan all, act unless in check mode, and say what became of each."""
+    """Plan all, act unless in check mode, and return the result for each."""
     params = module.params
     require_root("virt_pool", params["uri"], "storage pools")
     specs = GivenResources.of(params, "pools", list(OWN_ARGUMENTS)).read(read_pool)

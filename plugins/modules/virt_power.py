@@ -11,7 +11,7 @@ module: virt_power
 short_description: Start, stop, pause, save, reboot and power-cycle machines
 version_added: "1.0.0"
 description:
-  - Brings machines of a hypervisor into a power state, many of them side by side, and waits until they are in it.
+  - Brings machines of a hypervisor into a power state, many of them in parallel, and waits until they are in it.
   - All machines are looked at before the first one is changed, and each is looked at again before it is changed.
   - A machine that is unfinished, whose name is only claimed, or that is being moved is refused, and so is one that is
     running but not defined, if it would be lost. One whose disks an interrupted run has been moving to another pool
@@ -279,7 +279,7 @@ def read_options(params: dict[str, t.Any]) -> tuple[PowerSelection, PowerRequest
 def change_power(
     module: AnsibleModule, selection: PowerSelection, request: PowerRequest, stop: threading.Event
 ) -> dict[str, t.Any]:
-    """Change the machines, unless in check mode, and say what became of each."""
+    """Change the machines, unless in check mode, and return the result for each."""
     params = module.params
     with open_connection(params["uri"]) as conn:
         results = plan_machines(conn, selection, request)
@@ -303,7 +303,7 @@ def change_power(
 
 
 def summary(machines: Sequence[dict[str, t.Any]]) -> str:
-    """What became of all of them, in a line."""
+    """The results of all of them, in a line."""
     if not machines:
         return "No machine is selected"
     failed = [machine for machine in machines if machine["failed"]]

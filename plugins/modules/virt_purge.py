@@ -12,32 +12,32 @@ module: virt_purge
 short_description: Remove machines with the volumes that they own
 version_added: "1.0.0"
 description:
-  - Removes machines from the hypervisor that this runs on. Of the volumes, exactly those go that were created for the
-    machine and that nothing else uses. Check mode lists every volume with what becomes of it and why.
-  - A volume was created for a machine if the machine's metadata list it. A volume of files has to bear the mark that it
-    was given when it was created, so that another one that has been given its name is kept. Where there can be no mark
-    (LVM, Ceph without its Python bindings), or none is known (a machine that has been moved), the machine has to have
-    it as a disk, or libvirt has to have written the memory of the machine into it.
+  - Removes machines from the hypervisor that this runs on. Only volumes that were created for the machine and that
+    nothing else uses are deleted. Check mode lists every volume with what would happen to it and why.
+  - A volume was created for a machine if the machine's metadata lists it. A volume of files has to bear the mark that
+    it was given when it was created, so that another one that has been given its name is kept. Where there can be no
+    mark (LVM, Ceph without its Python bindings), or none is known (a machine that has been moved), the machine has to
+    have it as a disk, or libvirt has to have written the memory of the machine into it.
   - A volume is in use if any other machine has it in its persistent or its live definition, in a snapshot, a checkpoint
     or a backup, if an overlay is backed by it, if it has clones in its Ceph cluster, or if another machine's metadata
-    list it. Where that cannot be determined (a storage pool that is not active or not mounted, a disk of another
+    lists it. Where that cannot be determined (a storage pool that is not active or not mounted, a disk of another
     machine that is missing), the volume is kept. In a pool that other hypervisors may see, it is kept unless all of
     them were asked (O(used_elsewhere)), as the playbook C(brine.virt.purge) does.
   - Everything else is kept too, and named with the reason. This includes shared disks, ISO images, stored images,
     disks that are in no storage pool, and what another machine's disk is backed by.
   - With the machine go its UEFI variables (NVRAM), the state of its TPM, its saved state, and the metadata of its
     snapshots and checkpoints. NVRAM or the state of a TPM is kept, and named, if another machine has it too, or if the
-    definition gives it another place than libvirt does by itself. The log of its serial console stays. Of an external
-    snapshot that M(brine.virt.virt_snapshot) has not taken, the files stay as well, and are named; so is a file of any
+    definition gives it another place than libvirt does by itself. The log of its serial console stays. The files of an
+    external snapshot that M(brine.virt.virt_snapshot) has not taken stay as well, and are named; so is a file of any
     snapshot that is in no storage pool.
   - A machine whose name is only claimed, that is being moved, or that is running but not defined is refused.
   - Whether a machine may be removed is decided without holding the hypervisor's lock. It is checked again under the
     lock, and if something has changed that matters, the task fails and nothing of this machine is removed. A volume
     that was shown to stay is never deleted by the same run.
-  - The volumes go first, then the machine, as its metadata say which ones they are. If the run is interrupted, the next
-    one finishes.
-  - Nothing can be brought back. The machine's lines in the controller's file of host keys go when the live inventory is
-    read the next time.
+  - The volumes are deleted first, then the machine, as its metadata says which ones they are. If the run is
+    interrupted, the next one finishes.
+  - Nothing can be brought back. The machine's lines in the controller's file of host keys are removed when the live
+    inventory is read the next time.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -53,7 +53,7 @@ attributes:
   idempotent:
     support: full
     details:
-      - A machine that does not exist is no change.
+      - Nothing is changed for a machine that does not exist.
 options:
   name:
     description:
@@ -75,7 +75,7 @@ options:
   stop:
     description:
       - Shut down a machine that is running or paused before it is removed, through the guest agent if it answers, else
-        with the power button (ACPI), as M(brine.virt.virt_power) does. Several are shut down side by side.
+        with the power button (ACPI), as M(brine.virt.virt_power) does. Several are shut down in parallel.
       - It is an error if a machine has not shut down within O(stop_timeout), and nothing of it is removed. With
         O(force=true) it is powered off then.
     type: bool
@@ -325,7 +325,7 @@ def as_diff(result: PurgeResult) -> dict[str, t.Any]:
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
-    """Plan, act unless in check mode, and say what became of each machine."""
+    """Plan, act unless in check mode, and return the result for each machine."""
     params = module.params
     require_root("virt_purge", params["uri"])
     options = read_options(params)

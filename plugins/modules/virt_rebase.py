@@ -9,13 +9,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_rebase
-short_description: Have disks of machines backed by another stored image, or by none
+short_description: Rebase disks of machines onto another stored image, or onto none
 version_added: "1.0.0"
 description:
   - The disk of a machine is usually an overlay, which has only what differs from a stored image. This module rebases it
     onto another image, such as a newer version of the same one, or writes all of it into one file (O(flatten)). Nothing
-    that the guest reads changes, so this is no upgrade of the guest. What differs from the new image is copied into the
-    overlay.
+    that the guest reads changes, so this is not an upgrade of the guest. What differs from the new image is copied into
+    the overlay.
   - M(brine.virt.virt_image) can remove the old image once nothing uses it any more. V(images) in
     O(brine.virt.virt_info#module:gather_subset) shows the machines that are backed by an old version.
   - The machine must be off, unless its disks are already backed by what the task asks for.
@@ -27,8 +27,8 @@ description:
     can take at most.
   - A machine that has snapshots is refused, as these rely on what the disk is backed by now. Checkpoints and their
     bitmaps stay, so that the next backup can be incremental.
-  - The machine's metadata record which image its disk was created from; they are updated together with that disk. After
-    O(flatten) they record none, and a new version of the image in C(virt_vms) is no longer reported.
+  - The machine's metadata records which image its disk was created from; it is updated together with that disk. After
+    O(flatten) it records none, and a new version of the image in C(virt_vms) is no longer reported.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -87,11 +87,11 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Have web1 backed by the newest version of its image
+- name: Rebase web1 onto the newest version of its image
   brine.virt.virt_rebase:
     name: web1
 
-- name: Have it backed by a certain version
+- name: Rebase it onto a specific version
   brine.virt.virt_rebase:
     name: web1
     image: debian-0123456789abcdef.qcow2
@@ -107,7 +107,7 @@ EXAMPLES = r"""
     gather_subset: [images]
   register: found
 
-- name: Have all of them backed by the newest one
+- name: Rebase all of them onto the newest one
   brine.virt.virt_rebase:
     name: "{{ found.machines | selectattr('newer_images') | map(attribute='name') }}"
 
@@ -118,7 +118,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 machines:
-  description: What became of each machine, or would in check mode, in the order of O(name).
+  description: Result for each machine, or what it would be in check mode, in the order of O(name).
   returned: always, unless the options are wrong
   type: list
   elements: dict
@@ -232,7 +232,7 @@ def as_diff(result: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
-    """Plan, act unless in check mode, and say what became of each machine."""
+    """Plan, act unless in check mode, and return the result for each machine."""
     params = module.params
     request = read_request(params)
     require_root("virt_rebase", params["uri"])

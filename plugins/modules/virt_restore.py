@@ -19,7 +19,7 @@ description:
   - Before anything is created, the checksum of every file that is needed is verified. Each restored volume is compared
     with the backup, and if it differs, or anything else fails, everything that was created is removed again.
   - Under the name that it had, the machine gets its UUID and its MAC addresses back, with UEFI variables and the state
-    of its TPM. Under another name it gets new ones, and its metadata have neither the static addresses of its nics nor
+    of its TPM. Under another name it gets new ones, and its metadata has neither the static addresses of its nics nor
     the variable C(ansible_host), by which Ansible would log in to the machine that was backed up.
   - Whether a machine of this name or UUID is on another hypervisor is not checked here; the playbook
     C(brine.virt.restore) does that. It claims the name first (M(brine.virt.virt_claim)), so that two runs cannot
@@ -87,10 +87,10 @@ options:
     description:
       - Restore only this disk, by its target (V(vda)) or its name, into a volume of O(pool). No machine is created or
         changed; the volume can be attached to any. Not with O(name), O(replace), O(started) or O(trust_definition).
-      - Until it is whole, the volume has a mark, and M(brine.virt.virt_init) does not attach it. What a killed run has
-        left is removed when the same task is run again, unless a machine has it or may have it. Where no mark can be
-        (logical volumes, Ceph without its Python bindings, raw files without extended attributes), that task is refused
-        instead.
+      - Until it is complete, the volume has a mark, and M(brine.virt.virt_init) does not attach it. What a killed run
+        has left is removed when the same task is run again, unless a machine has it or may have it. Where no mark can
+        be (logical volumes, Ceph without its Python bindings, raw files without extended attributes), that task is
+        refused instead.
     type: str
   volume:
     description:
@@ -133,7 +133,7 @@ EXAMPLES = r"""
     machine: web1
     started: true
 
-- name: Look into an older state beside the machine
+- name: Look into an older state alongside the machine
   brine.virt.virt_restore:
     src: /srv/backup
     machine: web1
@@ -197,8 +197,8 @@ volumes:
       size_bytes: 10737418240
 needs:
   description:
-    - What the machine needs of a hypervisor, in the words of M(brine.virt.virt_info). Of a disk, C(allocation_bytes) is
-      what it takes at most in a pool of files.
+    - What the machine needs of a hypervisor, in the words of M(brine.virt.virt_info). For a disk, C(allocation_bytes)
+      is what it takes at most in a pool of files.
     - The filter P(brine.virt.restore_target#filter) chooses a hypervisor by it.
   type: dict
   returned: success

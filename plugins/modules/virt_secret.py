@@ -31,7 +31,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Values are not shown. A difference says whether the value is set anew.
+      - Values are not shown. A difference says whether the value is set again.
   idempotent:
     support: partial
     details:
@@ -65,7 +65,7 @@ options:
     type: str
   value_base64:
     description:
-      - The value in base64, for a value that is no text.
+      - The value in base64, for a value that is not text.
       - The key of a Ceph user, as C(ceph auth get-key) prints it, is base64. Give it here.
     type: str
   update_value:
@@ -162,7 +162,7 @@ secrets:
       returned: when it failed
       sample: "cannot define the secret client.libvirt for ceph: internal error"
     actions:
-      description: What was done, in order. Of one that failed, what was not rolled back.
+      description: What was done, in order; for a secret that failed, what could not be rolled back.
       type: list
       elements: str
       returned: always
@@ -199,10 +199,10 @@ secrets:
       returned: when it is defined
       sample: false
     value_state:
-      description: V(set), V(not set), V(not readable), or V(set anew) if this run has set the value.
+      description: V(set), V(not set), V(not readable), or V(set again) if this run has set the value.
       type: str
       returned: when it is defined
-      sample: set anew
+      sample: set again
 """
 
 import typing as t
@@ -258,7 +258,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
-    """Plan all, act unless in check mode, and say what became of each."""
+    """Plan all, act unless in check mode, and return the result for each."""
     params = module.params
     require_root("virt_secret", params["uri"], "secrets")
     specs = GivenResources.of(params, "secrets", list(OWN_ARGUMENTS)).read(read_secret)

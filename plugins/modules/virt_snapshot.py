@@ -22,8 +22,8 @@ description:
   - If all disks that the machine can write to are on Ceph RBD, in pools of this hypervisor, the cluster itself takes
     the snapshot, and libvirt is told of it. It needs Ceph's Python bindings (C(python3-rados) and C(python3-rbd)). It
     is of all disks at one moment, and never has the memory. A machine with only some of its disks there is refused.
-  - Internal snapshots need all disks that the machine can write to as qcow2 files. Of a machine that is running or
-    paused they always contain the memory. External ones are only taken with libvirt 9.9 or later, as earlier versions
+  - Internal snapshots need all disks that the machine can write to as qcow2 files. Those of a machine that is running
+    or paused always contain the memory. External ones are only taken with libvirt 9.9 or later, as earlier versions
     cannot revert them. A machine has one kind of snapshots at a time.
   - No snapshot is taken, reverted or deleted while a run is creating the machine, while it is being moved, or while
     libvirt is at work on it or on one of its disks.
@@ -34,13 +34,13 @@ description:
     disks, such as a clone that is backed by it. On Ceph, a snapshot is not deleted while a volume is a clone of it, and
     no machine is reverted while any client has one of its disks open.
   - Before a machine is reverted to an internal snapshot, the checkpoints that M(brine.virt.virt_backup) has made of it
-    are deleted, as QEMU reverts no disk for which it notes what changes. With libvirt before 11.3, the same is done
-    before a snapshot is taken while the machine is off. The next backup is a full one then.
+    are deleted, as QEMU reverts no disk while dirty-bitmap tracking is on for it. With libvirt before 11.3, the same is
+    done before a snapshot is taken while the machine is off. The next backup is a full one then.
     Checkpoints of others are not deleted; the task fails and names them.
   - If the deletion of an external snapshot is interrupted, or fails half-way, its files are partly merged. The machine
     is reverted to none then, until that is finished, by the same task or by the next one that deletes another snapshot.
-  - On Ceph, a revert copies back what has changed since. Until it is done, the machine cannot be started. Of a machine
-    with several disks, libvirt reverts them to an internal snapshot one after the other. If a revert is interrupted,
+  - On Ceph, a revert copies back what has changed since. Until it is done, the machine cannot be started. libvirt
+    reverts the disks of a machine to an internal snapshot one after the other. If a revert is interrupted,
     the disks may be of different times; the modules of this collection do not start or change the machine then, until
     the same task finishes it. A running machine that an interrupted run has left paused or frozen runs on
     when this module is run on it again.
@@ -87,12 +87,12 @@ options:
   name:
     description:
       - Name of the snapshot. O(state=reverted) needs it.
-      - With O(state=absent), names of one or several; either they or O(keep) are needed. It is no error if one does not
-        exist.
+      - With O(state=absent), names of one or several; either they or O(keep) are needed. It is not an error if one does
+        not exist.
       - With O(state=present), the default is the name of the machine with the time in UTC, such as
         V(web1-20260301-093000).
       - A new name has up to 100 letters, digits and the characters C(_.:+@-). It begins with a letter, a digit or
-        C(_), and has at least one character that is no digit.
+        C(_), and has at least one character that is not a digit.
     type: list
     elements: str
   memory:
@@ -148,7 +148,7 @@ options:
     type: int
     default: 300
 notes:
-  - Snapshots are no backup. They are in the same storage as the disks, and grow with what is written.
+  - Snapshots are not a backup. They are in the same storage as the disks, and grow with what is written.
   - A running machine is paused while an internal snapshot writes its memory into its first disk, and for a moment while
     Ceph takes one of several disks.
   - UEFI variables are usually not part of a snapshot, nor is the TPM's state if the machine is off;
@@ -201,7 +201,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 machines:
-  description: What became of each machine, or would in check mode, in the order of O(vm).
+  description: Result for each machine, or what it would be in check mode, in the order of O(vm).
   returned: always, unless the options are wrong or one of the machines does not exist
   type: list
   elements: dict
@@ -385,7 +385,7 @@ def _read_names(given: Sequence[str] | None, state: str, *, retention: bool) -> 
 
 
 def as_diff(result: SnapshotResult) -> dict[str, t.Any] | None:
-    """What becomes of one machine, as a difference; None for nothing."""
+    """What happens to one machine, as a difference; None for nothing."""
     plan = result.plan
     if plan is None or not result.done:
         return None
@@ -397,7 +397,7 @@ def as_diff(result: SnapshotResult) -> dict[str, t.Any] | None:
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
-    """Plan, act unless in check mode, and say what became of each machine."""
+    """Plan, act unless in check mode, and return the result for each machine."""
     params = module.params
     require_root("virt_snapshot", params["uri"])
     request = read_options(params, time.time())

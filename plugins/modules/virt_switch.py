@@ -20,7 +20,7 @@ description:
   - The host rolls the change back unless it is confirmed in time, over an SSH connection that was opened after the
     change. That proves that the controller still reaches the host.
   - Only the run that has begun a change, or has taken it over from a killed one, knows its O(token), and only with that
-    a change is confirmed or undone. Of the confirmation, O(phase=abort) and the end of the time, the first one decides.
+    a change is confirmed or undone. Whichever comes first (confirmation, O(phase=abort) or timeout) wins.
 extends_documentation_fragment:
   - brine.virt._attributes
 attributes:
@@ -43,7 +43,7 @@ options:
   token:
     description:
       - The token of the change, as the module that has begun it returns it. Needed for all phases but V(report).
-      - It is no secret. It keeps two operators from confirming each other's changes.
+      - It is not a secret. It keeps two operators from confirming each other's changes.
     type: str
   phase:
     description:

@@ -19,7 +19,7 @@ description:
   - A volume that exists is never made smaller, never converted to another format, and its content is replaced only with
     O(replace=true). What the task does not name stays as it is.
   - A volume in use is neither deleted nor replaced. It is in use if a machine has it in its persistent or its live
-    definition, in a snapshot, a checkpoint or a backup, if an overlay is backed by it, or if a machine's metadata list
+    definition, in a snapshot, a checkpoint or a backup, if an overlay is backed by it, or if a machine's metadata lists
     it. Where that cannot be determined (a storage pool that is not active), the volume is kept. In a pool that other
     hypervisors may see, it is kept unless all of them were asked (O(used_elsewhere)).
   - It is looked at again right before it is deleted. If it has changed meanwhile, or is in use now, it is kept.
@@ -87,7 +87,7 @@ options:
         (C(.qcow2), C(.raw)), else V(qcow2) in a pool of files, and V(raw) in any other.
       - A volume that exists has the format in which machines have it. If none has it, it is V(raw) unless it looks like
         another format; then its format is that of this option, else that of O(src) or O(path), else the one that its
-        name ends with. It is an error if this option says another one than the machines, or V(qcow2) of a volume that
+        name ends with. It is an error if this option differs from what the machines say, or V(qcow2) of a volume that
         does not look like it.
       - The first bytes of a volume never decide alone, as a guest may have written them to its raw disk. If they look
         like another format and nothing else says that it is, a task that asks for another O(size) fails.
@@ -158,19 +158,19 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Have the ISO file of an installer on every hypervisor
+- name: Copy the ISO file of an installer to every hypervisor
   brine.virt.virt_volume:
     name: debian-13-netinst.iso
     format: iso
     src: debian-13-netinst.iso
     checksum: "sha256:{{ netinst_sha256 }}"
 
-- name: Have an empty disk of 20 GiB, and grow it if it is smaller
+- name: Create an empty disk of 20 GiB, and grow it if it is smaller
   brine.virt.virt_volume:
     name: data1.qcow2
     size: 20GiB
 
-- name: Have several volumes, one from a file that is already on the hypervisor
+- name: Create several volumes, one from a file that is already on the hypervisor
   brine.virt.virt_volume:
     volumes:
       - {name: scratch, pool: vg0, size: 100GiB}
@@ -249,7 +249,7 @@ volumes:
       returned: when it failed
       sample: "name: volume data1.qcow2 of pool default is kept: it is used by machine web1. Detach it there first"
     actions:
-      description: What was done, in order. Of one that failed, what was not rolled back.
+      description: What was done, in order; for a volume that failed, what could not be rolled back.
       type: list
       elements: str
       returned: always
@@ -335,7 +335,7 @@ BESIDE = (PROGRESS_FILE, SENT_FILES, ONLY_ASKED)
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
-    """Plan, act unless in check mode, and say what became of each volume."""
+    """Plan, act unless in check mode, and return the result for each volume."""
     params = opened(module.params)
     require_root("virt_volume", params["uri"], "volumes")
     specs = read_volumes(params)

@@ -173,7 +173,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state 
 
 
 def as_result(wait_state: WaitState) -> dict[str, t.Any]:
-    """What became of one machine, in the words of the module's result."""
+    """The result for one machine, in the words of the module's result."""
     result: dict[str, t.Any] = {
         key: getattr(wait_state, key) for key in ("name", "ready", "address", "seen", "waited_seconds")
     }

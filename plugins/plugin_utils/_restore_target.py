@@ -90,7 +90,7 @@ def _answer(what: str, target: str, why: str, refused: Mapping[str, str]) -> dic
         "target": target,
         "why": why,
         "refused": dict(sorted(refused.items())),
-        "text": visible(f"{what} goes on {target}: {why}"),
+        "text": visible(f"{what} goes to {target}: {why}"),
     }
 
 

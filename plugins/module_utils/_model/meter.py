@@ -100,10 +100,10 @@ class ProgressMeter:
 
 
 def describe(subject: str, phase: str, done_bytes: int, total_bytes: int | None, bytes_per_second: float) -> str:
-    """One line: ``web1: disks 43 %, 1.2G of 2.8G, 95 MiB/s, about 17 s left``."""
+    """One line: ``web1: disks 43%, 1.2G of 2.8G, 95 MiB/s, about 17 s left``."""
     if total_bytes:
         done_bytes = min(done_bytes, total_bytes)
-        parts = [f"{100 * done_bytes // total_bytes} %", f"{format_size(done_bytes)} of {format_size(total_bytes)}"]
+        parts = [f"{100 * done_bytes // total_bytes}%", f"{format_size(done_bytes)} of {format_size(total_bytes)}"]
     else:
         parts = [format_size(done_bytes)]
     if 0 < bytes_per_second < _CRAWL:

@@ -60,7 +60,7 @@ def returning(network: Network, links: Iterable[Link], *, bridge: str = "", port
         ),
         back=(
             *(
-                (Check(("sh", "-c", IS_PORT, "sh", port, bridge), f"{port} is no port of {bridge}"),)
+                (Check(("sh", "-c", IS_PORT, "sh", port, bridge), f"{port} is not a port of {bridge}"),)
                 if was_port
                 else ()
             ),

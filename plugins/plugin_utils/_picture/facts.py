@@ -75,7 +75,7 @@ def jobs_of(machine: Record) -> list[str]:
 def _job(job: Record) -> str:
     kind = str(job.get("type") or "unknown").replace("_", " ")
     disk = f" of {job['disk']}" if job.get("disk") else ""
-    percent = f", {job['percent']:.0f} %" if _is_number(job.get("percent")) else ""
+    percent = f", {job['percent']:.0f}%" if _is_number(job.get("percent")) else ""
     return f"{kind}{disk}{percent}"
 
 

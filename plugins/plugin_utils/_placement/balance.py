@@ -88,7 +88,7 @@ def _reason(fleet: Fleet, tracker: _LoadTracker, limit: float, *, moved: bool) -
         return f"No machine needs to be moved: machines cannot be moved between fewer than two hypervisors{out}"
     fullest, emptiest = max(loads, key=lambda host: (loads[host], host)), min(loads, key=lambda h: (loads[h], h))
     apart = (
-        f"{fullest} ({loads[fullest]:.1f} %) is {_spread(loads):.1f} points above {emptiest} ({loads[emptiest]:.1f} %)"
+        f"{fullest} ({loads[fullest]:.1f}%) is {_spread(loads):.1f} points above {emptiest} ({loads[emptiest]:.1f}%)"
     )
     if _spread(loads) <= limit:
         return None if moved else f"No machine needs to be moved: {apart}, within the limit of {limit:g}"
@@ -260,7 +260,7 @@ def _explained(tracker: _LoadTracker, steps: list[_Move]) -> Iterator[tuple[_Mov
         notes = notes_on(needed(machine), capacity)
         words = {host: tracker.loads[host] for host in (machine.host, step.target)}
         tracker.move(machine, machine.host, step.target)
-        changes = [f"{host} from {load:.0f} to {tracker.loads[host]:.0f} %" for host, load in words.items()]
+        changes = [f"{host} from {load:.0f} to {tracker.loads[host]:.0f}%" for host, load in words.items()]
         yield step, "; ".join([", ".join(changes), *notes])
 
 

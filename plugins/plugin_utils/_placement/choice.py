@@ -64,7 +64,7 @@ def choose(
         reason = f"the task asks for it: {left}"
     elif len(fitting) == 1:
         listed = f" ({'; '.join(f'{host}: {why}' for host, why in first.items())})" if first else ""
-        reason = f"the only one that it fits on: {left}{listed}"
+        reason = f"the only hypervisor it fits on: {left}{listed}"
     elif len(equal) == 1:
         reason = f"it shares it with the fewest of its group: {left}"
     else:
@@ -112,10 +112,10 @@ class _Ranking:
         elif self._load(best) > min(map(self._load, equal)):
             return (
                 f"fewest machines ({self._machines(best)}) of those within {EQUAL_LOAD_POINTS} points of the lowest "
-                f"load: {self._percent(best)} of its memory committed with this machine"
+                f"load: {self._percent(best)} of memory committed including this machine"
             )
         else:
-            why = f"lowest load: {self._percent(best)} of its memory committed with this machine"
+            why = f"lowest load: {self._percent(best)} of memory committed including this machine"
             ties = [
                 host
                 for host in equal[1:]
@@ -123,7 +123,7 @@ class _Ranking:
             ]
             following = f"next {second} with {self._percent(second)}"
         if ties:
-            return f"{why}, as much as on {', '.join(ties)}, which {'is' if len(ties) == 1 else 'are'} later by name"
+            return f"{why}, tie with {', '.join(ties)} broken by name"
         return f"{why}, {following}"
 
     def compared(self, host: str, best: str) -> str:
@@ -132,7 +132,7 @@ class _Ranking:
             word = "as much" if self.left_mib(host) == self.left_mib(best) else "more"
             return f"{word} free memory: {self.left_mib(host)} MiB after this machine"
         load, least = self._load(host), self._load(best)
-        words = f"{self._percent(host)} of its memory committed with this machine"
+        words = f"{self._percent(host)} of memory committed including this machine"
         if self._machines(host) > self._machines(best) and load <= least + EQUAL_LOAD_POINTS:
             return f"more machines ({self._machines(host)}): {words}"
         return f"{'as high a' if load == least else 'a higher'} load: {words}"
@@ -151,7 +151,7 @@ class _Ranking:
         return self._capacities[host].load_with(self._need.memory_mib)
 
     def _percent(self, host: str) -> str:
-        return f"{self._load(host):.0f} %"
+        return f"{self._load(host):.0f}%"
 
     def _machines(self, host: str) -> int:
         return len(self._capacities[host].machines)

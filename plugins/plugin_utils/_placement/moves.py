@@ -215,5 +215,5 @@ def _nowhere(choice: HostChoice, fleet: Fleet, target: str | None) -> str:
     if not reasons:
         return "there is no other hypervisor"
     listed = "; ".join(f"{host}: {reasons[host]}" for host in sorted(reasons))
-    where = f"does not fit on {listed}" if target is not None else f"fits no other hypervisor: {listed}"
+    where = f"does not fit on {listed}" if target is not None else f"fits on no other hypervisor: {listed}"
     return f"{where}. {choice.hint}" if choice.hint else where

@@ -146,4 +146,4 @@ def _count(still: int, *, others: bool) -> list[str]:
     if not still:
         return []
     machines = f"{still} {'other ' if others else ''}machine{'' if still == 1 else 's'}"
-    return [f"{machines} {'is as it is' if still == 1 else 'are as they are'} to be."]
+    return [f"{machines} {'is' if still == 1 else 'are'} already up to date."]

@@ -144,7 +144,7 @@ def _snapshot(snapshot: Mapping[str, t.Any]) -> str:
 def _job(job: Mapping[str, t.Any]) -> str:
     percent, seconds = job.get("percent"), job.get("elapsed_seconds")
     where = f"{job['type']} of {job['disk']}" if job.get("disk") else str(job["type"])
-    known = (None if percent is None else f"{percent} %", None if seconds is None else f"for {seconds} s")
+    known = (None if percent is None else f"{percent}%", None if seconds is None else f"for {seconds} s")
     return ", ".join(filter(None, [where, *known]))
 
 
@@ -174,7 +174,7 @@ def moves_text(plan: t.Any) -> str:
     elif not rows:
         lines.append("No machine needs to be moved.")
     lines += [
-        f"{host}: {load['before']:g} % of its memory is committed, {load['after']:g} % after the moves"
+        f"{host}: {load['before']:g}% of its memory is committed, {load['after']:g}% after the moves"
         for host, load in (plan.get("loads") or {}).items()
     ]
     lines += [

@@ -370,8 +370,8 @@ def test_metrics_where_they_are_packaged(hosts: Hosts) -> None:
     done = hosts.run("ubuntu2404", virt_hypervisor_metrics="true")
     assert done.returncode == 0, done.stdout
     assert "+Environment=ARGS=--web.listen-address=127.0.0.1:9177" in outcome(done, "Set the address of the exporter")
-    assert "changed: [ubuntu2404]" in outcome(done, "Enable the exporter of metrics")
-    assert "changed: [ubuntu2404]" in outcome(done, "Restart the exporter of metrics")
+    assert "changed: [ubuntu2404]" in outcome(done, "Enable the metrics exporter")
+    assert "changed: [ubuntu2404]" in outcome(done, "Restart the metrics exporter")
 
 
 def test_metrics_go_again_if_the_role_has_brought_them(hosts: Hosts) -> None:

@@ -20,8 +20,8 @@ description:
   - Reports what happens to machines as libvirt reports it, within milliseconds and without polling. One source serves
     many hypervisors.
   - A hypervisor that does not answer, or no longer answers, is named in an event, and is tried again until it answers.
-    What became of its machines meanwhile follows as events with C(missed=true), found by comparing the machines before
-    and after. What else happened in that time, such as an I/O error that is over, is not known.
+    What happened to its machines meanwhile follows as events with C(missed=true), found by comparing the machines
+    before and after. What else happened in that time, such as an I/O error that is over, is not known.
   - If rules are slower than events, events wait, up to O(buffer) of each hypervisor. Those that do not fit are counted
     and reported with the change C(events_lost), and the machines are compared then as well.
 options:
@@ -68,8 +68,8 @@ notes:
     and crashed; C(reason) in libvirt's words; and C(missed). A QEMU that has died is stopped with the reason failed, a
     guest that has panicked with the reason crashed; both have C(crashes), how often this machine has done so on this
     hypervisor in the last ten minutes. On the target of a move that has failed, a machine is stopped with the reason
-    failed as well; that is no crash, and has C(arriving=true) in place of C(crashes).
-  - Texts such as a machine's name are what somebody on a hypervisor has written. A blank is put after each brace that
+    failed as well; that is not a crash, and has C(arriving=true) in place of C(crashes).
+  - Texts such as a machine's name are what somebody on a hypervisor has written. A space is put after each brace that
     opens, after each backslash, and after a C(#) that could begin C(#jinja2:), as a playbook would take these for a
     template.
   - C(io_error) has C(device), C(path), C(action), one of pause, report and none, and C(reason), where enospc means that

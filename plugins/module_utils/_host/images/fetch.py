@@ -53,7 +53,7 @@ def check_url(url: str, where: str | None = None) -> str:
     except ValueError:
         # Part of a password, perhaps, which ends for an address at the first of these; so nothing of it is repeated.
         raise InputError(
-            "this is not an address to download from: what stands before its first /, ? or # is no host with a port",
+            "this is not an address to download from: what stands before its first /, ? or # is not a host with a port",
             where=where,
             hint="In a password write %2F for /, %3F for ? and %23 for #",
         ) from None

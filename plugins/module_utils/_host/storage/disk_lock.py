@@ -90,7 +90,7 @@ class DiskLock:
                 found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _flock(fcntl.F_WRLCK, _DOING + what))
                 if struct.unpack(_FLOCK, found)[0] != fcntl.F_UNLCK:
                     raise ConflictError(
-                        f"a machine, or another program of QEMU, has {self.path} open for writing",
+                        f"a machine, or another QEMU program, has {self.path} open for writing",
                         hint="Wait until it ends, or stop it; fuser shows its process",
                     )
         except OSError as exc:

@@ -312,8 +312,8 @@ def unseen_users(conn: VirConnect, volumes: t.Sequence[PoolVolume]) -> dict[int,
 def unseen_program(path: str, *, shared: bool = False) -> str:
     """Words for what has a file open. shared: the file is on storage that other hypervisors see as well."""
     if shared:
-        return f"a program of QEMU, here (fuser {path} shows it) or on another hypervisor"
-    return f"a program of QEMU that libvirt does not know of (fuser {path} shows it)"
+        return f"a QEMU program, here (fuser {path} shows it) or on another hypervisor"
+    return f"a QEMU program that libvirt does not know of (fuser {path} shows it)"
 
 
 def require_off(conn: VirConnect, machine: str) -> None:

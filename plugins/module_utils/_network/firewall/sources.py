@@ -100,7 +100,7 @@ def _of_no_network(word: str, where: str, resolve: Resolve, exc: ValueError) -> 
             hint = f"Did you mean {ipaddress.ip_network(word, strict=False)}?"
         except ValueError:
             hint = "Use an address, a network such as 192.0.2.0/24, or a name that the hypervisor can resolve"
-        raise InputError(f"{word!r} is no address, network or name", where=where, hint=hint) from exc
+        raise InputError(f"{word!r} is not an address, network or name", where=where, hint=hint) from exc
     addresses = [ipaddress.ip_address(address.partition("%")[0]) for address in resolve(word)]
     found = [
         ipaddress.ip_network(address) for address in addresses if not (address.is_loopback or address.is_link_local)

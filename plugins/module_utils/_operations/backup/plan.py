@@ -214,7 +214,7 @@ def _why_not_on(
             return _why_elsewhere(domain, disk, manifest)
         if then[target].source_file not in (None, disk.source_file):
             # Such as two files that mv has swapped while the machine was off: each has a bitmap of this name.
-            return f"the file of disk {target} is another one than when {manifest.id} was made"
+            return f"the file of disk {target} is not the same as when {manifest.id} was made"
         if then[target].size_bytes != disk.size_bytes:
             return f"disk {target} has another size than in {manifest.id}"
         if changed.get(target) is None:

@@ -72,7 +72,7 @@ def _require_filled(pool: Pool, volume: Volume, where: str) -> None:
     upload = upload or unfinished_of(pool, volume.name)
     if upload is not None:
         raise ConflictError(
-            f"volume {volume.name} of pool {pool.name} is not whole: process {upload.pid} of host {upload.host} sends "
+            f"volume {volume.name} of pool {pool.name} is incomplete: process {upload.pid} of host {upload.host} sends "
             "its content, or was interrupted",
             where=where,
             hint="Wait for it to end, or run the task with virt_volume or virt_restore again",

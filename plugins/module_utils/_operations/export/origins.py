@@ -83,7 +83,7 @@ def _of_own(
     options: Values = {"pool": pool.name, **_size(pool, volume), **content}
     if image_format != ("qcow2" if overlaid else pool.default_format):
         options["format"] = image_format
-    size_note = None if "size" in options else f"{volume.capacity_bytes} bytes, which is no whole number of MiB"
+    size_note = None if "size" in options else f"{volume.capacity_bytes} bytes, which is not a whole number of MiB"
     unknown = overlaid and not content
     backing_note = f"{volume.backing_path}, which is in no active storage pool" if unknown else None
     return DiskOrigin(options, size_note=size_note, backing_note=backing_note)

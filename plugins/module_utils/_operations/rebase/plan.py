@@ -248,7 +248,7 @@ class _Planner:
     def _find(self, element: etree._Element) -> tuple[Pool, str, str]:
         """Pool, name and path of the volume. Raises _LeftOutError where it is none of qcow2 in a file."""
         if driver_format(element) != QCOW2 or element.find(".//encryption") is not None:
-            raise _LeftOutError("it is no qcow2 image, or is encrypted")
+            raise _LeftOutError("it is not a qcow2 image, or is encrypted")
         source = element.find("source")
         if element.get("type") == "volume" and source is not None:
             pool, volume = self.hypervisor.pools.get(source.get("pool", "")), source.get("volume", "")
@@ -279,7 +279,7 @@ class _Planner:
         if stored is not None:
             return newest_in(store, stored.name)
         raise _LeftOutError(
-            f"it is backed by {base.path}, which is no image of pool {self.request.pool}",
+            f"it is backed by {base.path}, which is not an image of pool {self.request.pool}",
             where="image",
             hint="Say which image it is to be backed by",
         )
@@ -332,7 +332,7 @@ def _is_disk(element: etree._Element) -> bool:
 def _base(path: str, name: str, image_format: str | None) -> Base:
     """What the header names. Raises _LeftOutError for what is no file, or of a format that nobody has named."""
     if name.startswith("json:") or (":" in name and not name.startswith("/")):
-        raise _LeftOutError(f"it is backed by {name}, which is no file of this hypervisor")
+        raise _LeftOutError(f"it is backed by {name}, which is not a file of this hypervisor")
     if not name.startswith("/"):
         raise _LeftOutError(
             f"it is backed by {name}, which its header names by a relative path",
@@ -344,5 +344,5 @@ def _base(path: str, name: str, image_format: str | None) -> Base:
             hint=f"Say it, if you know it is qcow2: qemu-img rebase -u -F qcow2 -b {name} {path}",
         )
     if not os.path.isfile(name):
-        raise _LeftOutError(f"{name}, which it is backed by, is not there or is no file")
+        raise _LeftOutError(f"{name}, which it is backed by, is not there or is not a file")
     return Base(name, image_format)

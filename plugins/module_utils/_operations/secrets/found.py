@@ -17,7 +17,7 @@ from ..._model.spec.resources.secret import SecretSpec, options_of
 # What is known of a value.
 SET, NOT_SET, NOT_READABLE = "set", "not set", "not readable"
 # What a plan makes of it.
-SET_ANEW = "set anew"
+SET_AGAIN = "set again"
 
 
 @dataclass(frozen=True)

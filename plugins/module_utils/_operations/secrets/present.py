@@ -24,7 +24,7 @@ from ..._model.spec.resources.secret import (
 )
 from ..plan import Step
 from ..resources import ResourcePlan
-from .found import NOT_SET, SET, SET_ANEW, FoundSecret, look_up, require_unused, shown
+from .found import NOT_SET, SET, SET_AGAIN, FoundSecret, look_up, require_unused, shown
 
 _AGAIN = "Run the task again"
 
@@ -84,7 +84,7 @@ class _Plan:
         return ResourcePlan(
             spec.name,
             None if found is None else shown(spec, found.root, state),
-            shown(spec, self._ended, SET_ANEW if sets else state),
+            shown(spec, self._ended, SET_AGAIN if sets else state),
             tuple(todo),
             tuple(pending),
             spec.given.place or None,

@@ -219,7 +219,7 @@ def _against_external(machine: SnapshotView, *, with_memory: bool) -> list[str]:
         reasons.append(f"libvirt {version_words(machine.version)} cannot revert them (9.9 and later can)")
     # A revert makes a new file for each disk, also for one that nobody writes to.
     reasons += [
-        f"disk {attribute(disk, 'target', 'dev')} is no file"
+        f"disk {attribute(disk, 'target', 'dev')} is not a file"
         for disk in machine.xml.iterfind("devices/disk")
         if disk.get("type") != "file"
     ]

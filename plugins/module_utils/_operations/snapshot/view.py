@@ -120,7 +120,7 @@ def require_settled(machine: SnapshotView, *, reverting: bool = False, deleting:
 
 
 def _job_words(job: dict[str, t.Any]) -> str:
-    percent = "" if job["percent"] is None else f" ({job['percent']} %)"
+    percent = "" if job["percent"] is None else f" ({job['percent']}%)"
     return f"job {job['type']}{'' if job['disk'] is None else ' of disk ' + job['disk']}{percent}"
 
 

@@ -418,11 +418,11 @@ def _placed(cloud: Cloud) -> None:
     """The machine is on the other hypervisor, and both have the same backups."""
     words = ("restore", "-e", f"vm={MACHINE}", "-e", f"src={PLACE}")
     answer = cloud.play(*words, live=False)
-    must(f"{MACHINE} goes on {OTHER}: {MACHINE} is there" in answer.text, answer.text)
+    must(f"{MACHINE} goes to {OTHER}: {MACHINE} is there" in answer.text, answer.text)
     must(answer.status != 0 and f"there is a machine {MACHINE} already" in answer.one_line, answer.text)
     name = f"{MACHINE}-placed"
     answer = cloud.play_well(*words, "-e", f"new_name={name}", live=False)
-    found = re.search(rf"{name} goes on (\S+): \w", answer.text)
+    found = re.search(rf"{name} goes to (\S+): \w", answer.text)
     must(found is not None and found[1] in FLEET, answer.text)
     host = found[1] if found else ""
     must(name in cloud.on(host, "virsh list --all --name").split(), f"it is not on {host}")
@@ -432,7 +432,7 @@ def _placed(cloud: Cloud) -> None:
         answer = cloud.play_well(*words, "-e", f"new_name={name}", "--check", live=False)
     finally:
         cloud.on(HOST, f"mv {PLACE}/aside {PLACE}/{MACHINE}")
-    must(f"{name} goes on {OTHER}: no other hypervisor sees the backup" in answer.text, answer.text)
+    must(f"{name} goes to {OTHER}: no other hypervisor sees the backup" in answer.text, answer.text)
     answer = cloud.play(*words, "-e", "src=/srv/nowhere", "-e", f"new_name={name}", live=False)
     must(answer.status != 0 and f"no hypervisor sees a backup of {name}" in answer.one_line, answer.text)
 

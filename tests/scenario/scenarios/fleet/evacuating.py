@@ -72,8 +72,8 @@ def _evacuate_ahead(cloud: Cloud) -> None:
 
 
 def _must_plan(answer: Answer) -> None:
-    rows = [rf"{name} .* hv1 +hv2 +the only one that it fits on" for name in MOVABLE]
-    rows.append(rf"fleet4 .* hv1 +- +fits no other hypervisor: hv2: has no bridge {BRIDGE} \(has ")
+    rows = [rf"{name} .* hv1 +hv2 +the only hypervisor it fits on" for name in MOVABLE]
+    rows.append(rf"fleet4 .* hv1 +- +fits on no other hypervisor: hv2: has no bridge {BRIDGE} \(has ")
     for row in rows:
         must(re.search(f"^{row}", answer.text, re.MULTILINE) is not None, f"{row} is not in: {answer.text}")
     must(answer.status != 0 and "fleet4 stays where it is" in answer.one_line, answer.text)

@@ -173,7 +173,7 @@ def _silent(cloud: Cloud) -> None:
     with Rulebook(cloud, "silent_hypervisor") as rulebook:
         _wait_until_listening(cloud)
         with daemon_stopped(cloud, HOST):
-            rulebook.wait_for(f"{HOST} is silent: ")
+            rulebook.wait_for(f"{HOST} does not respond: ")
         rulebook.wait_for(rf"{HOST} answers again, after [0-9.]+ s")
 
 

@@ -101,7 +101,7 @@ def _balance(cloud: Cloud) -> None:
     must(answer.status == 0, answer.text)
     limit = ["-e", "limit=2", "-e", "virt_anti_affinity=prefer"]
     ahead = cloud.play_well("balance", *limit, "--check", live=False)
-    moves = re.findall(r"^(mixed\d+) .* (hv\d) +(hv\d) +hv\d from \d+ to \d+ %", ahead.text, re.M)
+    moves = re.findall(r"^(mixed\d+) .* (hv\d) +(hv\d) +hv\d from \d+ to \d+%", ahead.text, re.M)
     must(len(moves) > 0, f"nothing is to be moved: {ahead.text}")
     answer = cloud.play_well("balance", *limit, live=False)
     for name, source, target in moves:

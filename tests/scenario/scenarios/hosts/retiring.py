@@ -81,7 +81,7 @@ def _kept(cloud: Cloud) -> None:
     must(answer.status == 0, answer.text)
     before = cloud.state_of_all()
     answer = cloud.play("retire", "-e", f"from={NEWER}", live=False)
-    must(answer.status != 0 and "own1 cannot leave hv3: fits no other hypervisor" in answer.one_line, answer.text)
+    must(answer.status != 0 and "own1 cannot leave hv3: fits on no other hypervisor" in answer.one_line, answer.text)
     must(cloud.state_of_all() == before, "something has changed")
     cloud.on(NEWER, f"! test -e {MARK} && test -e /etc/pki/libvirt/servercert.pem")
     cloud.play_well("purge", "-e", "vm=own1", live=False)

@@ -94,7 +94,7 @@ def _bring(cloud: Cloud, state: str, words: str, actions: str | None) -> None:
     done = _provision_well(cloud, machine, live=False)
     for answer in (ahead, done):
         if actions is None:
-            must("\n1 machine is as it is to be.\n" in answer.text and answer.recap("changed") == 0, answer.text)
+            must("\n1 machine is already up to date.\n" in answer.text and answer.recap("changed") == 0, answer.text)
         else:
             must(re.search(rf"^{ONE} +{HERE} .*{actions}$", answer.text, re.MULTILINE) is not None, answer.text)
     must(_state(cloud, ONE) == words, f"{ONE} is {_state(cloud, ONE)}")

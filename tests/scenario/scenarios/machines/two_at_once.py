@@ -157,7 +157,7 @@ def _left(cloud: Cloud) -> None:
     wanted = json.dumps({"virt_vms": [{**TINY, "name": "left1"}], "virt_provision_wait": False})
     for words, status, said in (
         ((), 2, "left1 was not provisioned: it was seen on hv2, which is not among the hypervisors now"),
-        (("-e", "virt_unseen=place", "--check"), 0, "left1 goes on hv1"),
+        (("-e", "virt_unseen=place", "--check"), 0, "left1 goes to hv1"),
     ):
         answer = cloud.run(
             str(cloud.bin / "ansible-playbook"), "-i", str(without), "brine.virt.provision", "-e", wanted, *words

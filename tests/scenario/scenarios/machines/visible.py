@@ -37,7 +37,7 @@ def _new(cloud: Cloud, path: str) -> None:
     text = _provision(cloud, path)
     must(re.search(rf"^{NAME} +hv1 +created ", text, re.MULTILINE) is not None, text)
     text = _provision(cloud, path)
-    must("\n1 machine is as it is to be.\n" in text, text)
+    must("\n1 machine is already up to date.\n" in text, text)
 
 
 def _query(cloud: Cloud, *, pending: bool) -> None:

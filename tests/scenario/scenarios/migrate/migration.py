@@ -70,7 +70,7 @@ def _back(cloud: Cloud, loop: Counting) -> None:
     digest, had = checksum(cloud, WEB), volumes(cloud, here, WEB)
     answer, result = migrate(cloud, here, name=WEB, target=there, bandwidth=24)
     must(answer.status == 0 and result["changed"], answer.text)
-    percents = re.findall(rf"^ *{WEB}: memory (\d+) %, .* left$", answer.text, re.MULTILINE)
+    percents = re.findall(rf"^ *{WEB}: memory (\d+)%, .* left$", answer.text, re.MULTILINE)
     # A guest that writes to its memory makes more of it to send, so a later figure may be lower than the one before.
     must(len(percents) >= 2 and int(percents[-1]) > int(percents[0]), f"{percents} are the percents of: {answer.text}")
     has_moved(cloud, WEB, here, there, had)

@@ -98,7 +98,7 @@ def _check(cloud: Cloud) -> None:
     cloud.play_well("power", "-e", f"vm={WEB}", "-e", "state=stopped")
     before = cloud.state_of_all()
     answer = cloud.play_well("clone", *WORDS, "--check")
-    must(f"{CLONE} goes on {_home(cloud)}" in answer.text and answer.recap("changed") >= 2, answer.text)
+    must(f"{CLONE} goes to {_home(cloud)}" in answer.text and answer.recap("changed") >= 2, answer.text)
     must(cloud.state_of_all() == before, "check mode has changed something")
 
 

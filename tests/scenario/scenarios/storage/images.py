@@ -57,7 +57,7 @@ def _bring(cloud: Cloud, phase: str, **spec: t.Any) -> None:
         must(f"{phase} " not in checked.text, f"check mode shows progress: {checked.text}")
         answer = _image(cloud, spec)
         lines = re.findall(
-            rf"^ *{HOST}: {spec['name']}: {phase} (\d+) %, \S+ of {SIZE_MIB}\.0M, \S+ MiB/s, about .* left$",
+            rf"^ *{HOST}: {spec['name']}: {phase} (\d+)%, \S+ of {SIZE_MIB}\.0M, \S+ MiB/s, about .* left$",
             answer.text,
             re.MULTILINE,
         )

@@ -271,7 +271,7 @@ def test_the_role_prints_no_secret(run: t.Callable[..., Run]) -> None:
     done = run([role], virt_vms=machines, **settings)
     assert leaks(done.output) == []
     assert leaks(done.journal) == []
-    assert "placed goes on localhost" in done.output
+    assert "placed goes to localhost" in done.output
     assert "cannot" in done.output or "upload" in done.output
     # What is wrong with a machine is found out on the controller.
     wrong = [{**machines[0], "graphics": {"type": "vnc", "password": [CANARIES["a misplaced secret"]]}}]

@@ -33,9 +33,9 @@ def test_a_plan_as_a_table() -> None:
     plan = FILTERS["moves"](FLEET, source="hv1")
     assert FILTERS["moves_table"](plan).splitlines() == [
         "MACHINE  STATE    MEMORY    FROM  TO   WHY",
-        "web1     running  4096 MiB  hv1   hv2  the only one that it fits on: "
+        "web1     running  4096 MiB  hv1   hv2  the only hypervisor it fits on: "
         "4096 MiB of free memory after this machine",
-        "db1      shutoff  1024 MiB  hv1   -    fits no other hypervisor: hv2: has no bridge br7 (has br0); "
+        "db1      shutoff  1024 MiB  hv1   -    fits on no other hypervisor: hv2: has no bridge br7 (has br0); "
         "hv3: did not answer: no route",
         "hv3 did not answer: no route",
     ]
@@ -43,7 +43,7 @@ def test_a_plan_as_a_table() -> None:
 
 def test_loads_and_what_is_there_are_in_the_table() -> None:
     table = FILTERS["moves_table"](FILTERS["balance"](FLEET, "30"))
-    assert "hv1: 62.5 % of its memory is committed, 12.5 % after the moves" in table.splitlines()
+    assert "hv1: 62.5% of its memory is committed, 12.5% after the moves" in table.splitlines()
     there = FILTERS["moves_table"](FILTERS["moves"](FLEET, ["web1"], target="hv1"))
     assert "web1     running  4096 MiB  hv1   -   it is already there" in there.splitlines()
     assert (

@@ -86,7 +86,7 @@ def test_facts_that_only_some_answers_have() -> None:
     assert "Debian 12 libvirt 9.0.0" in text
     assert "up 3 days" in text
     assert "2 snapshots" in text
-    assert "Job: backup, 43 %" in text
+    assert "Job: backup, 43%" in text
 
 
 def test_hypervisors_are_in_natural_order(page: Page) -> None:

@@ -109,7 +109,7 @@ def test_what_was_only_announced_is_not_said_to_be_done() -> None:
     assert lines == [
         "web1 hv1 not done - - an earlier task has failed there, see above",
         "web2 hv2 not done - - an earlier task has failed there, see above",
-        "1 other machine is as it is to be.",
+        "1 other machine is already up to date.",
     ]
     checked = FILTERS["changes"]({"hv1": made["hv1"]}, plan, check=True)
     assert "to be created" in checked and "not done" not in checked
@@ -135,10 +135,10 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
         f"web2     hv1  changed    -              -  change the definition of web2: memory; {pending}: memory;"
         " stays as it was created: image, seed (seed_policy: refresh gives it the new one)",
         f"web3     hv1  unchanged  -              -  {pending}: vcpus",
-        "1 other machine is as it is to be.",
+        "1 other machine is already up to date.",
     ]
     text = FILTERS["changes"]({"hv1": {"machines": [quiet, quiet]}, "hv2": {"skipped": True}})
-    assert text == "2 machines are as they are to be."
+    assert text == "2 machines are already up to date."
 
 
 def test_a_change_of_notes_alone_is_said() -> None:
@@ -185,7 +185,7 @@ def test_a_whole_run_is_one_table() -> None:
         "late     hv1  not reachable  -             601.0  start late; no address",
         "bad      hv1  failed         -                 -  there is no pool 'x'",
         "away     -    left out       -                 -  it may be on hv3",
-        "1 other machine is as it is to be.",
+        "1 other machine is already up to date.",
     ]
     announced = FILTERS["changes"](made, removed=removed, check=True)
     for row in (
@@ -225,7 +225,7 @@ def test_a_machine_that_does_not_answer_is_not_as_it_is_to_be() -> None:
     made = {"hv1": {"machines": [{"name": "web1", "seconds": 0.1}, {"name": "web2", "seconds": 0.1}]}}
     lines = FILTERS["changes"](made, silent={"hv1": {"web1": "Permission denied"}}).splitlines()
     assert lines[1].split() == ["web1", "hv1", "not", "reachable", "-", "0.1", "unchanged;", "Permission", "denied"]
-    assert lines[2:] == ["1 other machine is as it is to be."]
+    assert lines[2:] == ["1 other machine is already up to date."]
     with pytest.raises(AnsibleFilterError, match="the silent is not a mapping"):
         FILTERS["changes"](made, silent=["web1"])
 
@@ -284,7 +284,7 @@ def test_more_of_a_machine_that_runs() -> None:
         "  Up: 1 day, 2:03:04",
         "  Backed by - vda: /a, /b",
         "  Snapshots: one, two (current)",
-        "  Job: backup, 48 %, for 12 s",
+        "  Job: backup, 48%, for 12 s",
         "  Job: copy of vda",
         "  Viewer: ssh -f -L 5900:127.0.0.1:5900 root@192.0.2.6 sleep 30 && remote-viewer vnc://127.0.0.1:5900",
         "  Console: ssh -t root@192.0.2.6 virsh console centos",

@@ -51,12 +51,12 @@ def test_of_those_that_see_it_the_one_that_placement_chooses() -> None:
     result = target({"hv1": NONE, "hv2": sees(), "hv3": sees()}, clouds)
     assert result == {
         "target": "hv3",
-        "why": "lowest load: 12 % of its memory committed with this machine, next hv2 with 25 %",
+        "why": "lowest load: 12% of memory committed including this machine, next hv2 with 25%",
         "refused": {
             "hv1": "vm: there is no backup of machine web1 in /srv/backup",
-            "hv2": "a higher load: 25 % of its memory committed with this machine",
+            "hv2": "a higher load: 25% of memory committed including this machine",
         },
-        "text": "web1 goes on hv3: lowest load: 12 % of its memory committed with this machine, next hv2 with 25 %",
+        "text": "web1 goes to hv3: lowest load: 12% of memory committed including this machine, next hv2 with 25%",
     }
     assert target({"hv1": NONE, "hv2": sees(), "hv3": sees()}, clouds, policy="pack")["target"] == "hv2"
 
@@ -66,7 +66,7 @@ def test_what_the_machine_needs_is_looked_for() -> None:
     clouds = {"hv2": hypervisor(record("a", anti_affinity=["web"])), "hv3": hypervisor(total_mib=1024)}
     settings = {host: {"virt_labels": ["ssd"]} for host in ("hv2", "hv3", "hv4")}
     result = target(shown, clouds, settings=settings)
-    assert (result["target"], result["why"].split(":")[0]) == ("hv4", "the only one that it fits on")
+    assert (result["target"], result["why"].split(":")[0]) == ("hv4", "the only hypervisor it fits on")
     assert result["refused"] == {
         "hv1": "has no label ssd (has none)",
         "hv2": "has a, of the same anti-affinity group web",
@@ -76,7 +76,7 @@ def test_what_the_machine_needs_is_looked_for() -> None:
 
 def test_the_only_one_that_sees_it() -> None:
     result = target({"hv1": NONE, "hv2": sees()}, {"hv2": hypervisor(record("a"))})
-    assert result["text"] == f"web1 goes on hv2: no other hypervisor sees the backup {NEW}"
+    assert result["text"] == f"web1 goes to hv2: no other hypervisor sees the backup {NEW}"
 
 
 def test_an_older_backup_is_not_taken_for_the_newest() -> None:
@@ -118,8 +118,8 @@ def test_it_stays_where_it_is() -> None:
     shown = {"hv1": NONE, "hv2": {"backup": NEW, "msg": "name: there is a machine web1 already"}, "hv3": sees()}
     clouds = {"hv2": hypervisor(record("web1"), record("b"))}
     result = target(shown, clouds)
-    assert (result["target"], result["text"]) == ("hv2", "web1 goes on hv2: web1 is there")
-    assert target(shown, clouds, disk="data")["text"] == "disk data of web1 goes on hv2: web1 is there"
+    assert (result["target"], result["text"]) == ("hv2", "web1 goes to hv2: web1 is there")
+    assert target(shown, clouds, disk="data")["text"] == "disk data of web1 goes to hv2: web1 is there"
     assert target(shown, clouds, name="web2")["target"] == "hv3"
 
 

@@ -16,7 +16,7 @@ import yaml
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
 ROLE = Path(__file__).resolve().parents[4] / "roles/virt_hypervisor"
-NAMES = ("Create the storage pools", "Have volumes in the storage pools")
+NAMES = ("Create the storage pools", "Create volumes in the storage pools")
 # Starts whole runs of Ansible.
 pytestmark = pytest.mark.slow
 HERE = {"name": "default-pool", "path": "/default-pool"}

@@ -104,7 +104,7 @@ def test_volumes_that_are_right_are_looked_at_once(hosts: Hosts, monkeypatch: py
         volumes = [{"name": "a.raw", "pool": "here", "size": size, "format": "raw"}]
         done = hosts.run("ubuntu2404", virt_hypervisor_pools=pools, virt_hypervisor_volumes=volumes)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert ("skipping: " not in outcome(done, "Have volumes in the storage pools")) is asked, done.stdout
+        assert ("skipping: " not in outcome(done, "Create volumes in the storage pools")) is asked, done.stdout
 
 
 def test_a_host_that_lacks_packages_is_not_asked(hosts: Hosts) -> None:
@@ -129,4 +129,4 @@ def test_a_host_that_lacks_packages_is_not_asked(hosts: Hosts) -> None:
     ],
 )
 def test_a_text_where_a_list_belongs(hosts: Hosts, name: str, value: t.Any, right: str) -> None:
-    assert refusal(hosts, **{name: value}) == f"{name}: this is no list; write it as a list: {right}. {NOTHING}"
+    assert refusal(hosts, **{name: value}) == f"{name}: this is not a list; write it as a list: {right}. {NOTHING}"

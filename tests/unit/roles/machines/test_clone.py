@@ -115,7 +115,7 @@ def test_what_would_be_done(cloud: Cloud, tmp_path: Path) -> None:
     others = {"memory": 7, "new_name": "wrong", "vm": "wrong"}
     output = cloud.clone("vm=web1", "new_name=web2", vms, "--check", "--diff", status=0, inventory=others)
     assert "web2 is cloned from web1 on hv1:\n  disk system: image clone-of-web1-system\n" in output
-    assert "web2 goes on hv1: " in output
+    assert "web2 goes to hv1: " in output
     for disk in ("system", "data"):
         assert f'+        "clone-of-web1-{disk} of disk {disk} of machine web1"\n' in output
     assert re.search(r"^web2 +hv1 +.*created ", output, re.MULTILINE), output

@@ -46,7 +46,7 @@ def test_a_machine_that_is_there_stays_there(tmp_path: Path, node_uri: str) -> N
     """Both have it, and the first one says what it cannot do."""
     words = ("vm=web1", "src_pool=backups", "new_name=db1", "--check")
     status, output = run_last_play(tmp_path, "restore", node_uri, *words, hosts=("hv1", "hv2"))
-    assert (status, "db1 goes on hv1: db1 is there" in output) == (2, True), output
+    assert (status, "db1 goes to hv1: db1 is there" in output) == (2, True), output
     assert output.count("[ERROR]") == 1 and "hv1: " in output, output
 
 

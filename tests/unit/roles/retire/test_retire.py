@@ -236,7 +236,7 @@ def test_a_run_that_was_cut_off_goes_on(cloud: Cloud, missing: str) -> None:
 def test_a_machine_that_cannot_leave_keeps_it(cloud: Cloud) -> None:
     cloud.machines = {"hv3": ["web1", "own1"]}
     code, output = cloud.run("from=hv3")
-    assert "own1 cannot leave hv3: fits no other hypervisor: hv1: has no bridge br-own" in output, output
+    assert "own1 cannot leave hv3: fits on no other hypervisor: hv1: has no bridge br-own" in output, output
     assert ". Nothing was changed." in output and "begun" not in output and "TASK [TLS ahead]" not in output
     assert code == 2
 

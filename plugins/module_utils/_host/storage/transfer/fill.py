@@ -138,7 +138,7 @@ def require_no_sender(pool: Pool, name: str, upload: Upload, host: str, where: s
     sender = ask_sender(upload, host)
     if sender is Sender.GONE:
         return
-    words = f"volume {name} of pool {pool.name} is not whole"
+    words = f"volume {name} of pool {pool.name} is incomplete"
     process = f"process {upload.pid} of host {upload.host}"
     if sender is Sender.ALIVE:
         raise ConflictError(f"{words}: {process} is sending its content", where=where, hint="Wait for it to end")

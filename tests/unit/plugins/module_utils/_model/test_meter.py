@@ -34,9 +34,9 @@ def test_lines_come_in_intervals_with_rate_and_end() -> None:
         clock.now = 100.0 + second
         meter.at("disks", second * 10 * MIB, 100 * MIB)
     assert lines == [
-        "web1: disks 30 %, 30.0M of 100.0M, 10 MiB/s, about 7 s left",
-        "web1: disks 50 %, 50.0M of 100.0M, 10 MiB/s, about 5 s left",
-        "web1: disks 70 %, 70.0M of 100.0M, 10 MiB/s, about 3 s left",
+        "web1: disks 30%, 30.0M of 100.0M, 10 MiB/s, about 7 s left",
+        "web1: disks 50%, 50.0M of 100.0M, 10 MiB/s, about 5 s left",
+        "web1: disks 70%, 70.0M of 100.0M, 10 MiB/s, about 3 s left",
     ]
 
 
@@ -49,8 +49,8 @@ def test_another_phase_begins_at_zero() -> None:
     clock.now += 2
     meter.at("memory", 4 * MIB, 10 * MIB)
     assert lines[1:] == [
-        "web1: memory 0 %, 0.0B of 10.0M",
-        "web1: memory 40 %, 4.0M of 10.0M, 2 MiB/s, about 3 s left",
+        "web1: memory 0%, 0.0B of 10.0M",
+        "web1: memory 40%, 4.0M of 10.0M, 2 MiB/s, about 3 s left",
     ]
 
 
@@ -61,7 +61,7 @@ def test_long_transfers_are_told_less_often() -> None:
         clock.now = 100.0 + second
         meter.at("disks", second * MIB, 3600 * MIB)
     assert 100 < len(lines) < 240
-    assert lines[-1].startswith("web1: disks 99 %")
+    assert lines[-1].startswith("web1: disks 99%")
 
 
 def test_where_nobody_can_tell_how_far_it_is_the_time_is_said() -> None:
@@ -95,7 +95,7 @@ def test_another_piece_of_work_begins_at_zero_and_brings_its_line_no_sooner() ->
     clock.now = 106.0
     meter.still()
     assert lines == [
-        "delete snapshot a of web1: merge of disk vda 20 %, 2.0M of 10.0M, 1 MiB/s, about 8 s left",
+        "delete snapshot a of web1: merge of disk vda 20%, 2.0M of 10.0M, 1 MiB/s, about 8 s left",
         "delete snapshot a of web1: 4 s so far",
     ]
 
@@ -105,7 +105,7 @@ def test_without_a_total_only_what_is_done_is_said() -> None:
 
 
 def test_a_total_that_was_passed_is_no_more_than_all_of_it() -> None:
-    assert describe("a", "memory", 30, 20, 0) == "a: memory 100 %, 20.0B of 20.0B"
+    assert describe("a", "memory", 30, 20, 0) == "a: memory 100%, 20.0B of 20.0B"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (250, "4 min 10 s"), (7500, "2 h 5 min")])

@@ -314,7 +314,7 @@ def test_a_changed_address_is_tried_beside_the_lasting_file(host: object) -> Non
     assert "Address=192.0.2.11/24" in str(file.text)
     assert "192.0.2.10" not in str(file.text)
     complaints = [check.complaint for check in change.back]
-    assert complaints[:2] == ["eth0 is no port of br0", "br0 has no address 192.0.2.10/24"]
+    assert complaints[:2] == ["eth0 is not a port of br0", "br0 has no address 192.0.2.10/24"]
     assert not any("delete" in command for command in change.restore)
     put(change)
     after = network(link("br0", kind="bridge", addresses=("192.0.2.11/24",)), link("eth0", master="br0"))

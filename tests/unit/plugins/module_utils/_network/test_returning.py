@@ -99,7 +99,7 @@ def test_what_is_lost_is_named_and_mended_where_no_manager_brings_it_back() -> N
 def test_a_bridge_without_addresses_has_its_port_again() -> None:
     assert lose("true", "br0", "eth2")["lost"] == []
     found = lose("ip link set dev eth2 nomaster", "br0", "eth2")
-    assert (found["lost"], found["rest"]) == (["eth2 is no port of br0"], [])
+    assert (found["lost"], found["rest"]) == (["eth2 is not a port of br0"], [])
 
 
 def test_a_new_bridge_that_is_still_there_is_named() -> None:

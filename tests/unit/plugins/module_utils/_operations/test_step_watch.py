@@ -65,7 +65,7 @@ def test_how_far_it_is_where_somebody_can_tell(lines: Lines) -> None:
         watch.apply(
             Step(
                 "take snapshot a of web1",
-                lambda: lines.await_line("take snapshot a of web1: memory 40 %, 40.0B of 100.0B"),
+                lambda: lines.await_line("take snapshot a of web1: memory 40%, 40.0B of 100.0B"),
                 look=lambda: HowFar("memory", 40, 100),
             )
         )

@@ -108,7 +108,10 @@ def test_what_cannot_last_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"hypervisors": ["192.0.2.12", "10.0.0.1/8"]}, "hypervisors[1]: '10.0.0.1/8' is no address, network or name"),
+        (
+            {"hypervisors": ["192.0.2.12", "10.0.0.1/8"]},
+            "hypervisors[1]: '10.0.0.1/8' is not an address, network or name",
+        ),
         ({"operators": ["0.0.0.0/0"]}, "operators[0]: 0.0.0.0/0 is the whole internet"),
         ({"confirm_seconds": 0}, "confirm_seconds: 0 is not allowed: a host that the change cuts off is as long"),
         (

@@ -151,7 +151,7 @@ def test_facts_of_any_shape_are_words_or_nothing() -> None:
     assert release_of({"release": 12}) is release_of({"release": {}}) is release_of({}) is None
     assert jobs_of({"jobs": None}) == jobs_of({"jobs": "backup"}) == jobs_of({}) == []
     jobs = [{"type": "active_commit", "disk": "vda", "percent": 48.4}, {"type": None, "disk": None, "percent": None}]
-    assert jobs_of({"jobs": jobs}) == ["active commit of vda, 48 %", "unknown"]
+    assert jobs_of({"jobs": jobs}) == ["active commit of vda, 48%", "unknown"]
     assert uptime_of({"uptime_seconds": 7200}) == "2 hours"
     assert uptime_of({"uptime_seconds": None}) is uptime_of({"uptime_seconds": "x"}) is uptime_of({}) is None
     assert [snapshots_of({"snapshots": found}) for found in (None, [{"name": "a"}], 2, "x")] == [0, 1, 2, 0]

@@ -42,7 +42,7 @@ def test_one_move_is_enough_and_the_smallest_machine_that_does_it_is_taken() -> 
     hosts = {"hv1": host(record("a", 300), record("b", 200), record("c", 100)), "hv2": host()}
     result = balance(hosts)
     assert moved(result) == [("b", "hv2")]
-    assert result["moves"][0]["why"] == "hv1 from 60 to 40 %, hv2 from 0 to 20 %"
+    assert result["moves"][0]["why"] == "hv1 from 60 to 40%, hv2 from 0 to 20%"
     assert result["spread"] == {"before": 60.0, "after": 20.0, "limit": 20.0, "reached": True}
     assert result["loads"] == {"hv1": {"before": 60.0, "after": 40.0}, "hv2": {"before": 0.0, "after": 20.0}}
     assert [move["name"] for move in result["by_source"]["hv1"]] == ["b"]
@@ -60,18 +60,18 @@ def test_it_is_said_why_nothing_is_moved() -> None:
         (
             {"hv1": host(record("a", 200)), "hv2": empty},
             20,
-            "No machine needs to be moved: hv1 (20.0 %) is 20.0 points above hv2 (0.0 %), within the limit of 20",
+            "No machine needs to be moved: hv1 (20.0%) is 20.0 points above hv2 (0.0%), within the limit of 20",
         ),
         (
             {"hv1": host(record("a", 600, tied_by=["a device of the hypervisor"])), "hv2": empty},
             20,
-            "No machine can be moved: hv1 (60.0 %) is 60.0 points above hv2 (0.0 %), but no machine of hv1 can be "
+            "No machine can be moved: hv1 (60.0%) is 60.0 points above hv2 (0.0%), but no machine of hv1 can be "
             "moved elsewhere",
         ),
         (
             {"hv1": full, "hv2": empty},
             20,
-            "No machine can be moved: hv1 (60.0 %) is 60.0 points above hv2 (0.0 %), but each move would leave "
+            "No machine can be moved: hv1 (60.0%) is 60.0 points above hv2 (0.0%), but each move would leave "
             "hypervisors as far apart as they are, or has a target that refuses the machine",
         ),
         (
@@ -90,7 +90,7 @@ def test_it_is_said_when_the_limit_is_not_reached() -> None:
     assert balance({"hv1": host(record("a", 300), record("b", 200)), "hv2": host()})["reason"] is None
     result = balance({"hv1": host(record("a", 500), record("b", 200)), "hv2": host()}, 20)
     assert result["moves"] and result["reason"] == (
-        "The limit of 20 points is not reached: hv1 (50.0 %) is 30.0 points above hv2 (20.0 %), and no further move "
+        "The limit of 20 points is not reached: hv1 (50.0%) is 30.0 points above hv2 (20.0%), and no further move "
         "brings them nearer"
     )
 

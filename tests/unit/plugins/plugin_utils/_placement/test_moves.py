@@ -51,9 +51,9 @@ def test_a_named_machine_goes_where_the_load_is_lowest() -> None:
                 "target": "hv3",
                 "state": "running",
                 "memory_mib": 1024,
-                "why": "lowest load: 12 % of its memory committed with this machine, next hv2 with 25 %",
+                "why": "lowest load: 12% of memory committed including this machine, next hv2 with 25%",
                 "refused": {
-                    "hv2": "a higher load: 25 % of its memory committed with this machine",
+                    "hv2": "a higher load: 25% of memory committed including this machine",
                     "hv4": f"did not answer: {SILENT}",
                 },
                 "memory_ratio": 1.0,
@@ -128,7 +128,7 @@ def test_all_machines_of_a_hypervisor_the_largest_first_and_the_rest_named() -> 
     assert [move["name"] for move in result["moves"]] == ["large", "small"]
     assert reasons(result) == {
         "gpu1": "it has a device of the hypervisor",
-        "huge": "fits no other hypervisor: hv2: needs 8000 MiB of memory, 5244 MiB are free; "
+        "huge": "fits on no other hypervisor: hv2: needs 8000 MiB of memory, 5244 MiB are free; "
         "hv3: needs 8000 MiB of memory, 2744 MiB are free",
     }
     assert [move["name"] for move in result["by_source"]["hv1"]] == ["large", "small"]
@@ -178,7 +178,7 @@ def test_a_machine_is_not_sent_where_it_does_not_fit(
     more: dict[str, t.Any], host: dict[str, t.Any], reason: str
 ) -> None:
     hosts = {"hv1": hypervisor(record("web1", **more)), "hv2": hypervisor(**host)}
-    assert reasons(plan(hosts, names=["web1"])) == {"web1": f"fits no other hypervisor: hv2: {reason}"}
+    assert reasons(plan(hosts, names=["web1"])) == {"web1": f"fits on no other hypervisor: hv2: {reason}"}
     assert reasons(plan(hosts, source="hv1", target="hv2")) == {"web1": f"does not fit on hv2: {reason}"}
 
 
@@ -229,7 +229,7 @@ def test_anti_affinity_keeps_machines_of_a_group_apart() -> None:
     hosts = {"hv1": hypervisor(web1), "hv2": hypervisor(web2)}
     text = reasons(plan(hosts, source="hv1"))["web1"]
     assert text.startswith(
-        "fits no other hypervisor: hv2: has web2, of the same anti-affinity group web. Only its anti"
+        "fits on no other hypervisor: hv2: has web2, of the same anti-affinity group web. Only its anti"
     )
     preferred = plan(hosts, source="hv1", anti_affinity="prefer")["moves"][0]
     assert preferred["target"] == "hv2"
@@ -286,7 +286,7 @@ def test_who_was_left_out_of_the_run_is_not_said_to_be_silent() -> None:
     hosts = {"hv1": hypervisor(record("web1")), "hv2": left_out, "hv3": hypervisor()}
     assert plan(hosts, names=["web1"])["moves"][0]["refused"] == {"hv2": left_out}
     assert reasons(plan({**hosts, "hv3": left_out}, names=["web1"]))["web1"] == (
-        f"fits no other hypervisor: hv2: {left_out}; hv3: {left_out}"
+        f"fits on no other hypervisor: hv2: {left_out}; hv3: {left_out}"
     )
     for spec, sentence in (
         ({"names": ["db1"]}, f"hv2: {left_out}"),

@@ -105,14 +105,14 @@ def complaint(specs: list[t.Any], hosts: dict[str, t.Any], **more: t.Any) -> str
 def test_spread_takes_the_lowest_load_and_counts_earlier_picks() -> None:
     hosts = {"hv1": facts(total_mib=8448), "hv2": facts(total_mib=6448)}
     result = run([spec("a", 3000), spec("b", 1000), spec("c", 1000)], hosts)
-    # After a, hv1 is at 37 % and hv2 at 0 %; with c, hv1 would be at 49 % and hv2 at 32 %.
+    # After a, hv1 is at 37% and hv2 at 0%; with c, hv1 would be at 49% and hv2 at 32%.
     assert where(result) == {"a": "hv1", "b": "hv2", "c": "hv2"}
     assert result["assignments"][0] == {
         "name": "a",
         "hypervisor": "hv1",
         "existing": False,
-        "why": "lowest load: 37 % of its memory committed with this machine, next hv2 with 48 %",
-        "refused": {"hv2": "a higher load: 48 % of its memory committed with this machine"},
+        "why": "lowest load: 37% of memory committed including this machine, next hv2 with 48%",
+        "refused": {"hv2": "a higher load: 48% of memory committed including this machine"},
     }
 
 
@@ -124,9 +124,9 @@ def test_small_machines_do_not_all_go_to_the_one_that_is_a_little_emptier() -> N
     third = result["assignments"][2]
     assert third["why"] == (
         "fewest machines (1) of those within 10 points of the lowest load: "
-        "10 % of its memory committed with this machine"
+        "10% of memory committed including this machine"
     )
-    assert third["refused"] == {"hv1": "more machines (2): 5 % of its memory committed with this machine"}
+    assert third["refused"] == {"hv1": "more machines (2): 5% of memory committed including this machine"}
 
 
 def test_a_hypervisor_that_is_much_fuller_gets_nothing_though_it_has_fewer_machines() -> None:
@@ -154,7 +154,7 @@ def test_pack_takes_the_least_that_still_fits() -> None:
         "hv3": "needs 1500 MiB of memory, 744 MiB are free",
     }
     assert result["assignments"][1]["why"] == (
-        "the only one that it fits on: 6692 MiB of free memory after this machine "
+        "the only hypervisor it fits on: 6692 MiB of free memory after this machine "
         "(hv2: needs 1500 MiB of memory, 692 MiB are free; hv3: needs 1500 MiB of memory, 744 MiB are free)"
     )
 
@@ -169,12 +169,12 @@ def test_a_tie_is_said_as_one_and_why_a_better_one_lost() -> None:
     }
     (choice,) = run([spec("web2", 1000, **group)], hosts)["assignments"]
     assert choice["why"] == (
-        "lowest load: 16 % of its memory committed with this machine, as much as on hv2, which is later by name; "
+        "lowest load: 16% of memory committed including this machine, tie with hv2 broken by name; "
         "hv3 has a lower load but has web1, of the same anti-affinity group web"
     )
     (choice,) = run([spec("web2", 1000, **group)], {name: hosts[name] for name in ("hv1", "hv3", "hv4")})["assignments"]
     assert choice["why"] == (
-        "the only one that it fits on: 5192 MiB of free memory after this machine "
+        "the only hypervisor it fits on: 5192 MiB of free memory after this machine "
         "(hv3: has web1, of the same anti-affinity group web; hv4: needs 1000 MiB of memory, 744 MiB are free)"
     )
     small = {"hv1": facts(total_mib=4256), "hv2": facts(total_mib=3256, bridges=[]), "hv3": facts(total_mib=5256)}

@@ -167,7 +167,7 @@ def test_a_disk_goes_into_the_storage_of_another_cluster_whole() -> None:
     other = [ceph(free_mib=3999, storage="rbd 198.51.100.1/vms")]
     hosts = {"hv1": hypervisor(machine("web1"), pools=[ceph()]), "hv2": hypervisor(pools=other)}
     (stays,) = plan_moves(fleet(**hosts), PlacementOptions(), names=["web1"])["stay"]
-    assert stays["why"] == "fits no other hypervisor: hv2: needs 4000 MiB in pool ceph, 3999 MiB are free"
+    assert stays["why"] == "fits on no other hypervisor: hv2: needs 4000 MiB in pool ceph, 3999 MiB are free"
 
 
 def test_disks_that_go_into_shared_storage_take_space_there_once() -> None:
@@ -199,7 +199,7 @@ def test_an_image_comes_into_a_shared_store_once() -> None:
     hosts["hv1"] = hypervisor(*machines, small, pools=[pool("default"), pool("images")])
     (stays,) = plan_moves(fleet(**hosts), PlacementOptions(), source="hv1")["stay"]
     why = "needs 101 MiB in pool images, 100 MiB are free"
-    assert (stays["name"], stays["why"]) == ("db1", f"fits no other hypervisor: hv2: {why}; hv3: {why}")
+    assert (stays["name"], stays["why"]) == ("db1", f"fits on no other hypervisor: hv2: {why}; hv3: {why}")
 
 
 def test_an_image_is_there_when_another_hypervisor_sees_it_in_the_same_store() -> None:

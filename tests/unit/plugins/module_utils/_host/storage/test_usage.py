@@ -375,7 +375,7 @@ def test_what_a_qemu_has_open_that_libvirt_does_not_know_of(
     monkeypatch.setattr(usage, "first_open", functools.partial(first_open, wait_seconds=0))
     host.add_machine("web1", host.disk())
     host.add_volume("data.qcow2")
-    said = rf"a program of QEMU that libvirt does not know of \(fuser {host.path} shows it\)"
+    said = rf"a QEMU program that libvirt does not know of \(fuser {host.path} shows it\)"
     with opened(host.path, *words):
         with pytest.raises(ConflictError, match=f"web1-system.qcow2 of pool default is kept: it is used by {said}"):
             host.delete("data.qcow2", "web1-system.qcow2", owner="web1", clearing="web1", fresh=True)

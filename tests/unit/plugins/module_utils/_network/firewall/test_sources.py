@@ -41,17 +41,17 @@ def test_addresses_networks_and_names() -> None:
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("192.0.2.5/24", "h[0]: '192.0.2.5/24' is no address, network or name. Did you mean 192.0.2.0/24?"),
+        ("192.0.2.5/24", "h[0]: '192.0.2.5/24' is not an address, network or name. Did you mean 192.0.2.0/24?"),
         (
             "192.0.2.0/33",
-            "h[0]: '192.0.2.0/33' is no address, network or name. Use an address, a network such as 192.0.2.0/24, or a"
-            " name that the hypervisor can resolve",
+            "h[0]: '192.0.2.0/33' is not an address, network or name. Use an address, a network such as 192.0.2.0/24,"
+            " or a name that the hypervisor can resolve",
         ),
         ("0.0.0.0/0", "h[0]: 0.0.0.0/0 is the whole internet. Name the addresses or networks of the cloud's hosts"),
         ("128.0.0.0/1", f"h[0]: 128.0.0.0/1 is {WIDE}"),
         ("10.0.0.0/7", f"h[0]: 10.0.0.0/7 is {WIDE}"),
         ("2000::/3", f"h[0]: 2000::/3 is {WIDE}"),
-        ("2001::/15", "h[0]: '2001::/15' is no address, network or name. Did you mean 2000::/15?"),
+        ("2001::/15", "h[0]: '2001::/15' is not an address, network or name. Did you mean 2000::/15?"),
         ("fc00::/15", f"h[0]: fc00::/15 is {WIDE}"),
         ("::1", "h[0]: nobody comes to another host from ::1. Use an address of its network"),
         ("hv1", "h[0]: this host finds no address of 'hv1'. Use an address or a network"),

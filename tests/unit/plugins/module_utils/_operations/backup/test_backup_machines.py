@@ -214,7 +214,7 @@ def test_nothing_is_built_on_a_backup_of_another_file(
     swap(machine.image, data)
     handle.create()
     assert before.made is not None
-    words = f"the file of disk vda is another one than when {before.made.id} was made"
+    words = f"the file of disk vda is not the same as when {before.made.id} was made"
     (shown,) = preview(machine.conn, ["web1"], machine.options)
     assert (shown.as_result()["kind"], shown.as_result()["reason"]) == ("full", words)
     assert kind_and_reason(machine.made()) == ("full", words)

@@ -79,7 +79,7 @@ def test_why_it_is_full(machine: BackupHost) -> None:
     assert "vda is on another volume" in choose(machine, replace(made, disks=(replace(disk, volume="b.qcow2"),)))[1]
     assert disk.source_file is not None
     moved = replace(disk, source_file=replace(disk.source_file, inode=disk.source_file.inode + 1))
-    words = f"the file of disk vda is another one than when {made.id} was made"
+    words = f"the file of disk vda is not the same as when {made.id} was made"
     assert choose(machine, replace(made, disks=(moved,))) == (None, words)
     other = replace(disk, target="vdb")
     assert "disk vdb was removed" in choose(machine, replace(made, disks=(disk, other)))[1]

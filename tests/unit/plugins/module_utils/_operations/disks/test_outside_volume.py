@@ -28,5 +28,5 @@ def test_one_that_is_not_whole_is_refused(host: PurgeHost, requested: str | None
     pool = hypervisor.pools.get("default")
     assert outside_volume(pool, "a", requested, hypervisor, "disks[0].source").format == "raw"
     path.write_bytes(new_upload("hv1").to_bytes() + bytes(1024 * 1024))
-    with pytest.raises(ConflictError, match=r"^disks\[0\]\.source: volume a of pool default is not whole: process "):
+    with pytest.raises(ConflictError, match=r"^disks\[0\]\.source: volume a of pool default is incomplete: process "):
         outside_volume(pool, "a", requested, hypervisor, "disks[0].source")

@@ -243,7 +243,7 @@ class TestMinimal:
         )
         entry, missing = exported(host.conn)
         assert entry["disks"] == [{"name": "system", "image": IMAGE}]
-        assert missing == ("disks.system.size: 67109376 bytes, which is no whole number of MiB",)
+        assert missing == ("disks.system.size: 67109376 bytes, which is not a whole number of MiB",)
 
 
 class TestNotExported:

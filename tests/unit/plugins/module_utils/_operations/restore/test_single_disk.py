@@ -87,7 +87,7 @@ def is_whole(machine: BackupHost, name: str = NAME) -> bool:
 @pytest.mark.parametrize("at", ["convert", "same_content"])
 def test_the_same_restore_after_a_kill(machine: BackupHost, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     begin(machine, monkeypatch, at)
-    with pytest.raises(ConflictError, match=rf"volume {NAME} of pool default is not whole"):
+    with pytest.raises(ConflictError, match=rf"volume {NAME} of pool default is incomplete"):
         attach(machine)
     words = f"delete the unfinished volume {NAME} of pool default"
     assert preview(machine.conn, read(machine, disk="vda", volume="friday")).actions[0] == words
@@ -118,7 +118,7 @@ def test_one_that_is_being_restored_stays(machine: BackupHost, monkeypatch: pyte
     begin(machine, monkeypatch, "same_content")
     upload = upload_of(pool_of(machine), NAME)
     assert upload is not None
-    with sending(upload), pytest.raises(ConflictError, match="is not whole: process .* Wait for it to end"):
+    with sending(upload), pytest.raises(ConflictError, match="is incomplete: process .* Wait for it to end"):
         bring_back(machine, disk="vda", volume="friday")
     assert (machine.image.parent / NAME).exists()
 

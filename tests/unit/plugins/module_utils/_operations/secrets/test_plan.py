@@ -188,11 +188,11 @@ def test_before_and_after_say_nothing_of_the_value() -> None:
         "private": False,
         "value_state": "set",
     }
-    assert plan.after == {**plan.before, "private": True, "value_state": "set anew"}
+    assert plan.after == {**plan.before, "private": True, "value_state": "set again"}
     result = ResourceResult(plan)
     carry_out([result], check_mode=True)
     shown = f"{result.as_result()} {diff_of([result])} {plan}"
-    assert "value_state: set anew" in shown
+    assert "value_state: set again" in shown
     assert "canary" not in shown
 
 

@@ -134,8 +134,8 @@ def test_a_tpm_is_named_where_it_is_not_kept() -> None:
             "External: libvirt 9.0.0 cannot revert them .9.9 and later can.. Set me",
         ),
         (machine(QCOW2 + RAW, version=DEBIAN_12), AUTO, "and these are not: vdb .raw.. External: libvirt 9.0.0 cannot"),
-        (machine(QCOW2 + LVM), AUTO, "External: disk vdb is no file"),
-        (machine(QCOW2 + ISCSI), AUTO, "disk vdb is of type network. External: disk vdb is no file"),
+        (machine(QCOW2 + LVM), AUTO, "External: disk vdb is not a file"),
+        (machine(QCOW2 + ISCSI), AUTO, "disk vdb is of type network. External: disk vdb is not a file"),
         (
             machine(QCOW2 + RBD),
             AUTO,

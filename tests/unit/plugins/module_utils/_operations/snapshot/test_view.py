@@ -60,7 +60,7 @@ def test_a_machine_whose_state_is_saved(conn: t.Any) -> None:
     [
         (
             [{"type": "copy", "disk": "vda", "percent": 40}],
-            "libvirt is at work on it: job copy of disk vda .40 %.",
+            "libvirt is at work on it: job copy of disk vda .40%.",
         ),
         ([{"type": "backup", "disk": None, "percent": None}], "libvirt is at work on it: job backup. Wait until that"),
     ],
