@@ -91,7 +91,7 @@ class _VirtualPortField(_ShortGroup):
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
         clean = super().check(value, where, have)
         there = have or {}
-        kind = clean.get("type", there.get("type"))
+        kind = str(clean.get("type", there.get("type", "")))
         words = _PORT_WORDS.get(kind, clean)
         wrong = next((word for word in clean if word not in ("type", *words)), None)
         if wrong is not None:
