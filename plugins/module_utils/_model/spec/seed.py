@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..._base.errors import InputError, inside
+from ..._base.errors import InputError, inside, shown
 from .fields import validators
 from .names import pool_name
 from .seed_parts import (
@@ -106,7 +106,7 @@ def plain_data(value: t.Any, where: str) -> t.Any:
         return validators.text(value, where)
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    raise InputError(f"{value!r} cannot be written as YAML", where=where)
+    raise InputError(f"{shown(value)} cannot be written as YAML", where=where)
 
 
 def user_data_kind(text: str) -> str | None:

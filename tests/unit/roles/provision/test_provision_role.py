@@ -222,7 +222,7 @@ def test_a_machine_that_is_moved_after_the_choice_is_not_made_again(tmp_path: Pa
         ({"virt_vms": ["web1", None]}, "virt_vms[0]: 'web1' is not a mapping of options"),
         ({"virt_vms": None}, "No machine is named. Give a list in virt_vms"),
         ({"virt_images": ["debian"]}, "virt_images: ['debian'] is not a mapping of images. Give NAME: {src: FILE}"),
-        ({"virt_disk_profiles": ["big"]}, "virt_disk_profiles: ['big'] is not a mapping"),
+        ({"virt_disk_profiles": ["big"]}, "virt_disk_profiles: a list is not a mapping"),
         ({"virt_seed": "mine"}, "virt_seed: 'mine' is not a mapping of options"),
     ],
 )

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...._base.errors import InputError, Mistakes
+from ...._base.errors import InputError, Mistakes, shown
 from ..disk import DEFAULT_MODELS, ORIGINS, Disk, read_disk
 from ..existing import Existing, FindExisting, none_exists
 from ..fields.given import GivenOptions
@@ -66,7 +66,7 @@ def read_good_machines(
             hint="Begin each with a dash, and give it a name: - {name: web1}",
         )
     if not isinstance(specs, (list, tuple)):
-        raise InputError(f"{specs!r} is not a list of machines", where=where or None)
+        raise InputError(f"{shown(specs, as_text=False)} is not a list of machines", where=where or None)
     common = _Common.read(disk_profiles, nic_profiles, seed_defaults, defaults, prefix)
     machines: dict[int, Machine] = {}
     first: dict[str, str] = {}
@@ -122,7 +122,7 @@ class _Common:
 def _translate(spec: t.Any, where: str) -> GivenOptions:
     if not isinstance(spec, Mapping):
         raise InputError(
-            f"{spec!r} is not a mapping of options",
+            f"{shown(spec, as_text=False)} is not a mapping of options",
             where=where or None,
             hint=f"Known: {', '.join(MACHINE_RULES)}",
         )
