@@ -41,9 +41,9 @@ def answer(
 
 
 def without_omitted(value: t.Any) -> t.Any:
-    """Data without what a playbook leaves out with C(default(omit)).
+    """Data without what a playbook leaves out with ``default(omit)``.
 
-    Ansible takes it out of the options of tasks, and leaves that to filters themselves (the docstring of its _OmitType).
+    Ansible takes it out of the options of tasks, and leaves that to filters themselves (docstring of its _OmitType).
     """
     if isinstance(value, Mapping):
         return {key: without_omitted(item) for key, item in value.items() if item is not Omit}

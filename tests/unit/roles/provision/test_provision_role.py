@@ -252,13 +252,12 @@ def test_what_is_chosen_by_for_all_hypervisors_together_is_the_same_on_each(tmp_
         for name, bridge, policy in (("hv1", "br0", "pack"), ("hv2", "lan0", "spread"), ("hv3", "br0", "spread"))
     }
     output = provision(tmp_path, hosts, {"virt_policy": "spread"}, "--check")
+    remedy = "Set it in one place for all of them, such as group_vars/hypervisors.yml or a file given with -e"
     lines = [line.strip() for line in output.splitlines() if "not the same on all hypervisors" in line]
     assert lines[:2] == [
-        "virt_nic_profiles: not the same on all hypervisors: hv2 has another value than hv1. Set it in one place for all"
-        " of them, such as group_vars/hypervisors.yml or a file given with -e.",
-        "virt_vms: not the same on all hypervisors: hv2, hv3 have another value than hv1. Set it in one place for all of"
-        " them, such as group_vars/hypervisors.yml or a file given with -e, and say with hypervisor: NAME where a machine"
-        " is to be.",
+        f"virt_nic_profiles: not the same on all hypervisors: hv2 has another value than hv1. {remedy}.",
+        f"virt_vms: not the same on all hypervisors: hv2, hv3 have another value than hv1. {remedy}, and say with"
+        " hypervisor: NAME where a machine is to be.",
     ]
     assert "virt_policy" not in output and "virt_disk_profiles" not in output and "hush" not in output
     # One machine on the command line is in no list.

@@ -22,6 +22,7 @@ from ..nic import Nic, read_nic
 from ..profiles.resolve import Profiles, read_profiles, resolve_devices
 from ..profiles.salt_words import switched, translate_salt_words
 from ..seed import make_seed, read_seed
+from .addresses import AddressesOfList
 from .checks import check_devices, check_firmware, check_hardware, check_references
 
 _Device = t.TypeVar("_Device", Disk, Nic)
@@ -70,6 +71,7 @@ def read_good_machines(
     common = _Common.read(disk_profiles, nic_profiles, seed_defaults, defaults, prefix)
     machines: dict[int, Machine] = {}
     first: dict[str, str] = {}
+    addresses = AddressesOfList()
     for index, place in enumerate(places_of(len(specs), where, places)):
         with mistakes.noted():
             machine = _read(specs[index], common, place, existing)
@@ -78,6 +80,7 @@ def read_good_machines(
                     f"the name {machine.name!r} is taken by {first[machine.name]} already", where=f"{place}.name"
                 )
             first[machine.name] = place
+            addresses.take(machine, there=existing(machine.name) is not None)
             machines[index] = machine
     return machines
 
