@@ -75,6 +75,8 @@ class Seed:
     network: dict[str, t.Any] | None = field(default=None, repr=False)
     timezone: str | None = None
     locale: str | None = None
+    # Whether authorized_keys are those that nobody asked for, of whoever runs the task.
+    keys_by_default: bool = False
 
 
 _hostname = matching(
@@ -174,10 +176,12 @@ def make_seed(
     *,
     defaults: Mapping[str, t.Any] | None = None,
     common: str = "seed",
+    default_keys: tuple[str, ...] = (),
 ) -> Seed:
     """The seed of a machine from what read_seed has read: its own keys, over those for all machines.
 
-    where: the place of the machine's own seed; common: of the one for all. Raises InputError when the keys do not go
+    where: the place of the machine's own seed; common: of the one for all. default_keys: authorized_keys where neither
+    says any. Raises InputError when the keys do not go
     together.
     """
     spec = {**(defaults or {}), **given}
@@ -187,6 +191,8 @@ def make_seed(
 
     if "hostname" not in spec:
         spec["hostname"] = spec["fqdn"].split(".")[0] if "fqdn" in spec else hostname_of(machine_name)
+    if default_keys and "authorized_keys" not in spec:
+        spec.update(authorized_keys=default_keys, keys_by_default=True)
     seed = Seed(**spec)
     if seed.method == "guestfs":
         for key in _NEEDS_CLOUD_INIT:
