@@ -214,6 +214,7 @@ options:
         description:
           - Its MAC address. By default it is derived from the names of machine and nic, so that a recreated machine has
             the same one.
+          - A new machine cannot have that of another one, so it does not belong in a profile.
         type: str
       addresses:
         description:

@@ -310,7 +310,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mis
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import yes_or_no
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import places_of
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_good_machines
-from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
+from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer, without_omitted
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import find_existing
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, read_number
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.place import place
@@ -343,6 +343,9 @@ def place_filter(
     baseline: t.Any = False,
 ) -> dict[str, t.Any]:
     """The decisions for a list of specs; see RETURN."""
+    specs, disk_profiles, nic_profiles, seed_defaults, images = (
+        without_omitted(value) for value in (specs, disk_profiles, nic_profiles, seed_defaults, images)
+    )
 
     def work() -> dict[str, t.Any]:
         options = PlacementOptions(

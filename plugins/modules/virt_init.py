@@ -267,6 +267,14 @@ options:
     description: The storage pool that is the image store.
     type: str
     default: images
+  default_authorized_keys:
+    description:
+      - C(authorized_keys) of seeds for which neither the machine nor O(seed) gives any, for example the public keys of
+        the person who runs the play.
+      - Other ones than those that an existing machine was created with make no difference to it, so that two people
+        can run the same play. Keys that are given in O(seed) do.
+    type: list
+    elements: str
   default_cpu:
     description:
       - The CPU of new machines that give neither a mode nor a model in O(cpu), in the same format; for example what
@@ -605,6 +613,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "stop_timeout": {"type": "int", "default": STOP_SECONDS},
     "images": {"type": "dict", "default": {}},
     "image_pool": {"type": "str", "default": "images"},
+    "default_authorized_keys": {"type": "list", "elements": "str", "no_log": False},
     "default_cpu": {"type": "dict"},
     "default_machine_type": {"type": "str"},
     "claims": {"type": "dict", "default": {}},
@@ -621,6 +630,7 @@ TASK_OPTIONS = (
     "stop_timeout",
     "images",
     "image_pool",
+    "default_authorized_keys",
     "default_cpu",
     "default_machine_type",
     "claims",
@@ -638,7 +648,11 @@ def read_specs(params: dict[str, t.Any], existing: FindExisting = none_exists) -
 
     existing: the machines that are there already.
     """
-    profiles = {"disk_profiles": params["disk_profiles"], "nic_profiles": params["nic_profiles"]}
+    profiles = {
+        "disk_profiles": params["disk_profiles"],
+        "nic_profiles": params["nic_profiles"],
+        "default_keys": params["default_authorized_keys"],
+    }
     named = named_options(ARGUMENTS, params, MACHINE_OPTIONS)
     # Of the role's list, the profiles and the seed are the role's variables.
     places = params["places"]

@@ -12,8 +12,13 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import re
 import traceback
 import typing as t
+
+# The longest text that is repeated in a complaint; paths and names are shorter.
+_LONGEST_SHOWN = 80
+_ONE_WORD = re.compile(r"[\w./-]{0,40}")
 
 
 def single_line(text: t.Any) -> str:
@@ -26,6 +31,27 @@ def visible(text: str) -> str:
     if text.isprintable():  # nearly always
         return text
     return "".join(char if char == "\n" or char.isprintable() else " " for char in text)
+
+
+def shown(value: t.Any, *, as_text: bool = True) -> str:
+    """What a complaint says in the place of a value: a word or a number as it is written.
+
+    A secret may stand in anything else, by a slip: in data, in a text that was to be data, and in long texts. Of these
+    only the kind is said, never a part: where secrets are masked, a part of one would not be found. as_text: whether a
+    text could be right there at all; where none could, only a single word is repeated.
+    """
+    if isinstance(value, (t.Mapping, list, tuple)):
+        return ("a mapping" if isinstance(value, t.Mapping) else "a list") if value else repr(value)
+    if isinstance(value, bytes):
+        return "binary data"
+    if not isinstance(value, str):
+        return repr(value)
+    begin = value.lstrip()[:1]
+    if begin and begin in "{[":
+        return f"a text that begins with {begin}"
+    if len(value) > _LONGEST_SHOWN or "\n" in value:
+        return f"a text of {len(value)} characters"
+    return repr(value) if as_text or _ONE_WORD.fullmatch(value) else "a text"
 
 
 class VirtError(Exception):

@@ -73,7 +73,7 @@ def opened(params: Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def _restored(value: t.Any, values: Mapping[str, t.Any]) -> t.Any:
     if isinstance(value, Mapping):
-        return {key: _restored(item, values) for key, item in value.items()}
+        return {_restored(key, values): _restored(item, values) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_restored(item, values) for item in value]
     if isinstance(value, str):

@@ -17,6 +17,7 @@ import re
 import tarfile
 import typing as t
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
@@ -59,8 +60,21 @@ _PYTHON_WHEN_MISSING = (
 def seed_digest(machine: Machine) -> str:
     """The hash of everything the user asked the seed to hold: other spec, other hash.
 
-    The host keys are not part of it; they are new whenever a seed is made.
+    The host keys are not part of it; they are new whenever a seed is made. Nor are keys that nobody asked for:
+    they are those of whoever runs the task.
     """
+    seed = machine.seed
+    return _digest(replace(machine, seed=replace(seed, authorized_keys=())) if seed.keys_by_default else machine)
+
+
+def is_made_from(machine: Machine, digest: str | None) -> bool:
+    """Whether a seed with this hash is as requested. Earlier versions had keys in it that nobody asked for."""
+    if machine.seed.method == "none":
+        return digest is None
+    return digest in (seed_digest(machine), _digest(machine))
+
+
+def _digest(machine: Machine) -> str:
     documents = [meta_data(machine, ""), network_config(machine), user_data(machine)]
     if machine.seed.method == "guestfs":
         documents.append(machine.seed.method)

@@ -67,8 +67,13 @@ _LINE = re.compile(
     r"""(?P<value>\S.*?)(?P<end>(?P=quote)[ \t]*[,}]*(?:[ \t]\#.*)?[ \t]*\r?)$""",
     re.MULTILINE,
 )
+# What crypt(5) makes of a password, by the methods that it knows; such a text is known wherever it stands.
+_HASH = re.compile(r"\$(?:1|2[abxy]|5|6|7|y|gy|md5|sha1|argon2id?)\$[A-Za-z0-9./$,=+-]{20,360}(?<!,)")
+# Options that are data, where a text with a secret's name in it was to be data too; and what is text in them.
+_DATA_OPTIONS = ("seed", "graphics")
+_TEXTS_IN_DATA = ("content", "run_commands")
 # A text that Ansible would read as data, with a word in it that names a secret.
-_DATA_TEXT = re.compile(r"(pass|secret|token|private|psk|key|authorization)[\w-]*[\"']?\s*[:=]", re.IGNORECASE)
+_DATA_TEXT = re.compile(r"(pass|pwd|secret|token|private|psk|key|authorization)[\w-]*[\"']?\s*[:=]", re.IGNORECASE)
 
 
 def secrets_of(seed: t.Any) -> set[str]:
@@ -153,7 +158,7 @@ def _of_option(key: str, value: t.Any, take_out: TakeOut) -> t.Any:
 
 def _machine(value: t.Any, take_out: TakeOut) -> t.Any:
     if isinstance(value, Mapping):
-        return {key: _of_option(str(key), item, take_out) for key, item in value.items()}
+        return {_of_key(key, take_out): _of_option(str(key), item, take_out) for key, item in value.items()}
     return _of_text_option("machines", value, take_out) if isinstance(value, str) else value
 
 
@@ -164,7 +169,8 @@ def _of_text_option(key: str, text: str, take_out: TakeOut) -> t.Any:
         with_data = _data_of(text)
         if with_data is not None:
             return _of_option(key, with_data, take_out)
-        return take_out(text, ()) if _DATA_TEXT.search(text) else text
+        if _DATA_TEXT.search(text):
+            return take_out(text, _secrets_of_data_text(text))
     return _taken_out(text, key, take_out)
 
 
@@ -192,10 +198,10 @@ def _taken_out(value: t.Any, key: str, take_out: TakeOut) -> t.Any:
     if isinstance(value, Mapping):
         if secret:
             # A mistake, for a secret is a text; it is no less secret for that.
-            return {word: _taken_out(item, key, take_out) for word, item in value.items()}
+            return {_of_key(word, take_out): _taken_out(item, key, take_out) for word, item in value.items()}
         secret_file = str(value.get("secret")).strip().lower() in _TRUE
         return {
-            word: take_out(item, _texts_of_file(str(item)))
+            _of_key(word, take_out): take_out(item, _texts_of_file(str(item)))
             if secret_file and word == "content" and _is_content(item)
             else _taken_out(item, f"{key}.{word}", take_out)
             for word, item in value.items()
@@ -211,11 +217,19 @@ def _taken_out(value: t.Any, key: str, take_out: TakeOut) -> t.Any:
         return take_out(value, set(_secrets_of_user_data(value)))
     if name in _PASSWORD_LISTS and "chpasswd" in parents:
         value = "".join(_of_password_line(line, take_out) for line in value.splitlines(keepends=True))
+    elif (parents or [name])[0] in _DATA_OPTIONS and name not in _TEXTS_IN_DATA and _DATA_TEXT.search(value):
+        return take_out(value, _secrets_of_data_text(value))
     value = _PRIVATE_KEY.sub(lambda match: str(take_out(match.group(), (match.group(),))), value)
     if name == "content":
         # Of a file that nobody has called secret, with secrets in its lines: a key of WireGuard, for example.
         value = _LINE.sub(lambda match: _of_line(match, take_out), value)
-    return value
+    return _HASH.sub(lambda match: str(take_out(match.group(), (match.group(),))), value)
+
+
+def _of_key(word: t.Any, take_out: TakeOut) -> t.Any:
+    """A key of a mapping; it has a secret in it where there is no space after the colon: {password:x}."""
+    secret = isinstance(word, str) and (_DATA_TEXT.search(word) or _HASH.search(word))
+    return take_out(word, (word,)) if secret else word
 
 
 def _is_content(value: t.Any) -> bool:
@@ -244,6 +258,11 @@ def _of_password_line(line: str, take_out: TakeOut) -> str:
     user, colon, password = line.rstrip("\r\n").partition(":")
     end = line[len(user) + len(colon) + len(password) :]
     return f"{user}{colon}{take_out(password, _texts(password)) if password else ''}{end}"
+
+
+def _secrets_of_data_text(text: str) -> set[str]:
+    """A text that was to be data, and what is secret in it, which may stand elsewhere too."""
+    return {text, *_secrets_of_user_data(text)}
 
 
 def _secrets_of_user_data(text: str) -> Iterator[str]:

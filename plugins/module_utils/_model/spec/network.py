@@ -10,7 +10,7 @@ import re
 import typing as t
 from collections.abc import Mapping
 
-from ..._base.errors import InputError, Mistakes
+from ..._base.errors import InputError, Mistakes, shown
 from .fields import validators
 
 _DOMAIN = re.compile(r"^(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?\Z")
@@ -27,7 +27,7 @@ def _without_zone(rule: validators.Rule) -> validators.Rule:
 
     def checked(value: t.Any, where: str) -> t.Any:
         if "%" in str(value):
-            raise InputError(f"{value!r} has a zone (%)", where=where, hint="Leave it out: the nic is known")
+            raise InputError(f"{shown(value)} has a zone (%)", where=where, hint="Leave it out: the nic is known")
         return rule(value, where)
 
     return checked
@@ -39,7 +39,7 @@ _address = _without_zone(validators.address)
 def domain(value: t.Any, where: str) -> str:
     """A DNS domain to search in."""
     if not isinstance(value, str) or not _DOMAIN.match(value):
-        raise InputError(f"{value!r} is not a domain", where=where, hint="Write it like example.org")
+        raise InputError(f"{shown(value)} is not a domain", where=where, hint="Write it like example.org")
     return value
 
 
@@ -61,7 +61,7 @@ def _destination(value: t.Any, where: str) -> str:
         return str(ipaddress.ip_network(str(value)))
     except ValueError as exc:
         raise InputError(
-            f"{value!r} is not a network", where=where, hint="Write it like 198.51.100.0/24, or default"
+            f"{shown(value)} is not a network", where=where, hint="Write it like 198.51.100.0/24, or default"
         ) from exc
 
 

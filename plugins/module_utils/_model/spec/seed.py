@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..._base.errors import InputError, inside
+from ..._base.errors import InputError, inside, shown
 from .fields import validators
 from .names import pool_name
 from .seed_parts import (
@@ -75,6 +75,8 @@ class Seed:
     network: dict[str, t.Any] | None = field(default=None, repr=False)
     timezone: str | None = None
     locale: str | None = None
+    # Whether authorized_keys are those that nobody asked for, of whoever runs the task.
+    keys_by_default: bool = False
 
 
 _hostname = matching(
@@ -116,7 +118,7 @@ def plain_data(value: t.Any, where: str) -> t.Any:
         return validators.text(value, where)
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    raise InputError(f"{value!r} cannot be written as YAML", where=where)
+    raise InputError(f"{shown(value)} cannot be written as YAML", where=where)
 
 
 def user_data_kind(text: str) -> str | None:
@@ -186,12 +188,14 @@ def make_seed(
     *,
     defaults: Mapping[str, t.Any] | None = None,
     common: str = "seed",
+    default_keys: tuple[str, ...] = (),
 ) -> Seed:
     """The seed of a machine from what read_seed has read: its own keys, over those for all machines.
 
     A null of its own takes away what is said for all. Who says anything of a seed gets one, unless its own method is
     none.
-    where: the place of the machine's own seed; common: of the one for all. Raises InputError when the keys do not go
+    where: the place of the machine's own seed; common: of the one for all. default_keys: authorized_keys where neither
+    says anything of them. Raises InputError when the keys do not go
     together.
     """
     base = dict(defaults or {})
@@ -205,6 +209,8 @@ def make_seed(
 
     if "hostname" not in spec:
         spec["hostname"] = spec["fqdn"].split(".")[0] if "fqdn" in spec else hostname_of(machine_name)
+    if default_keys and "authorized_keys" not in {**base, **given}:
+        spec.update(authorized_keys=default_keys, keys_by_default=True)
     seed = Seed(**spec)
     if given.get("method") == "none" and own != ["method"]:
         key = next(key for key in own if key != "method")

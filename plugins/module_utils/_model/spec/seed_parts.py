@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..._base.errors import InputError, inside
+from ..._base.errors import InputError, inside, shown
 from .fields import validators
 
 # What useradd of Debian, of Fedora and RHEL, and of SUSE has in common, and the length that utmp has room for.
@@ -65,7 +65,7 @@ class matching:  # noqa: N801 - used like the functions beside it
 
     def __call__(self, value: t.Any, where: str) -> str:
         if not isinstance(value, str) or not self.expression.match(value):
-            raise InputError(f"{value!r} is not {self._what}", where=where, hint=self._hint)
+            raise InputError(f"{shown(value)} is not {self._what}", where=where, hint=self._hint)
         return value
 
 
@@ -77,7 +77,7 @@ _path = matching(_PATH, "the path of a file", "Write an absolute path, like /etc
 
 def list_value(value: t.Any, where: str) -> Sequence[t.Any]:
     if not isinstance(value, (list, tuple)):
-        raise InputError(f"{value!r} is not a list", where=where)
+        raise InputError(f"{shown(value, as_text=False)} is not a list", where=where)
     return value
 
 
@@ -105,7 +105,7 @@ def authorized_keys(value: t.Any, where: str) -> tuple[str, ...]:
                 continue
             if not _AUTHORIZED_KEY.search(line):
                 raise InputError(
-                    f"{line!r} is not a public SSH key", where=place, hint="Write it like ssh-ed25519 AAAAC3..."
+                    f"{shown(line)} is not a public SSH key", where=place, hint="Write it like ssh-ed25519 AAAAC3..."
                 )
             found.append(line)
     return tuple(found)
@@ -114,7 +114,9 @@ def authorized_keys(value: t.Any, where: str) -> tuple[str, ...]:
 def _mode(value: t.Any, where: str) -> str:
     """The mode of a file; a number is refused, as YAML reads 0644 as 420."""
     if not isinstance(value, str) or not _MODE.match(value):
-        raise InputError(f"{value!r} is not the mode of a file", where=where, hint='Write it in quotes, like "0644"')
+        raise InputError(
+            f"{shown(value)} is not the mode of a file", where=where, hint='Write it in quotes, like "0644"'
+        )
     return value.zfill(4)
 
 

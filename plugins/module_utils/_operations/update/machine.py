@@ -28,7 +28,7 @@ from ..._model.spec.machine import Machine
 from ..._model.spec.machine_state import RUNNING, STOPPED
 from ..._model.spec.start_order import order_of
 from ..._model.xml.devices import arrange_boot_order, in_boot_order
-from ..._seeding.nocloud import require_bsdtar, seed_digest, seed_documents, seed_image
+from ..._seeding.nocloud import is_made_from, require_bsdtar, seed_digest, seed_documents, seed_image
 from ..create.machine import autostart_step, needs_schema, start_step
 from ..hypervisor import Hypervisor
 from ..ownership import OTHER, SAME, UNTOLD, identify
@@ -166,7 +166,7 @@ def _compare_origin(machine: Machine, draft: Draft, where: str) -> None:
     if notes.image is not None and _other_image(machine, notes.image, hypervisor):
         draft.outdated.append("image")
     have = notes.seed.sha256 if notes.seed else None
-    if have == (seed_digest(machine) if machine.seed.method != "none" else None):
+    if is_made_from(machine, have):
         return
     if machine.seed_policy == "refresh":
         _refresh_seed(machine, draft, where)

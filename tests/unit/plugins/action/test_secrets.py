@@ -223,6 +223,7 @@ BAD = [
     init(name="console", graphics={"type": "vnc", "password": CANARIES["a misplaced secret"]}),
     init(name="key", seed={"authorized_keys": [PRIVATE_KEY]}),
     init(name="json", graphics=json.dumps({"type": "vcn", "password": CANARIES["a misplaced secret"]})),
+    init(name="yaml", seed=f"{{user: bob, password_hash: {CANARIES['a hash']}}}"),
     init(name="stray", password=CANARIES["a misplaced secret"]),
     image(url=URL.replace("=x&", "= &"), checksum=f"sha256:{'0' * 64}"),
     image(url=URL, checksum=URL.replace("image.qcow2", "SHA256SUMS")),
@@ -255,7 +256,8 @@ def test_no_secret_stands_in_an_error(run: t.Callable[..., Run]) -> None:
     for words in (
         "Unsupported parameters for (brine.virt.virt_init) module: no_such_option",
         "seed: unknown option 'no_such_key'",
-        "graphics.password: {'here': '********'} is not a string",
+        "seed: a text that begins with { is not a mapping of options",
+        "graphics.password: a mapping is not a string",
         "graphics.password: the password is too long",
         "seed.authorized_keys[0]: this is a private key",
         "'ftp://me:********@127.0.0.1:1/image.qcow2?name=********&token=********' is not an address to download from",
@@ -277,7 +279,7 @@ def test_the_role_prints_no_secret(run: t.Callable[..., Run]) -> None:
     wrong = [{**machines[0], "graphics": {"type": "vnc", "password": [CANARIES["a misplaced secret"]]}}]
     done = run([role], virt_vms=wrong, **settings)
     assert leaks(done.output) == []
-    assert "virt_vms[0].graphics.password: ['********'] is not a string" in done.output
+    assert "virt_vms[0].graphics.password: a list is not a string" in done.output
     # A URL on the command line names the image; the token does not belong to the name.
     one = {"vm": "one", "vcpus": 1, "memory": 128, "image": URL, "checksum": f"sha256:{'0' * 64}"}
     done = run([role], **one, **settings)

@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 import yaml
+from ansible._internal._templating._utils import Omit
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.filter.place import DOCUMENTATION, FilterModule, place_filter
@@ -76,6 +77,29 @@ def test_a_password_in_an_address_is_not_repeated(option: str) -> None:
         "errors"
     ]
     assert "'https://me:********@h/a.qcow2' is not a mapping" in error
+
+
+def test_an_option_may_be_omitted_as_in_a_task() -> None:
+    machine = {
+        "name": "web1",
+        "vcpus": 1,
+        "memory": 1024,
+        "image": Omit,
+        "hypervisor": Omit,
+        "nic_profile": Omit,
+        "disks": [{"name": "data", "size": "1GiB", "pool": Omit}, Omit],
+        "seed": {"timezone": Omit, "packages": ["nginx", Omit]},
+    }
+    result = place_filter(
+        [machine],
+        {"hv1": HOST},
+        nic_profiles={"default": {"eth0": {"bridge": "br0", "mac": Omit}}},
+        seed_defaults={"locale": Omit},
+        images={"debian": {"src": "x", "checksum": Omit}},
+        errors="return",
+    )
+    assert result["errors"] == []
+    assert result["by_host"] == {"hv1": ["web1"]}
 
 
 def test_an_image_may_be_called_by_a_number() -> None:

@@ -33,6 +33,7 @@ KEYS = st.sampled_from(
         "graphics",
         "machines",
         "a",
+        "password:hunter22",
     ]
 )
 TEXTS = st.text(max_size=12) | st.sampled_from(
@@ -43,6 +44,8 @@ TEXTS = st.text(max_size=12) | st.sampled_from(
         "https://me:hunter22@h/?token=1",
         "https://h/?a=1 or https://h/?b=2",
         "<a passwd='hunter22'/>",
+        "{password: hunter22}",
+        "root:$6$abcdefgh$hunter22hunter22hunter22, and more",
         "hunter22",
     ]
 )

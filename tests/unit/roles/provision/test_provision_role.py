@@ -222,7 +222,7 @@ def test_a_machine_that_is_moved_after_the_choice_is_not_made_again(tmp_path: Pa
         ({"virt_vms": ["web1", None]}, "virt_vms[0]: 'web1' is not a mapping of options"),
         ({"virt_vms": None}, "No machine is named. Give a list in virt_vms"),
         ({"virt_images": ["debian"]}, "virt_images: ['debian'] is not a mapping of images. Give NAME: {src: FILE}"),
-        ({"virt_disk_profiles": ["big"]}, "virt_disk_profiles: ['big'] is not a mapping"),
+        ({"virt_disk_profiles": ["big"]}, "virt_disk_profiles: a list is not a mapping"),
         ({"virt_seed": "mine"}, "virt_seed: 'mine' is not a mapping of options"),
     ],
 )
@@ -275,6 +275,34 @@ def test_a_hypervisor_that_fails_before_is_looked_at_for_names_all_the_same(
     assert "another run has created a machine of this name on hv1 since hv2 was chosen" in output, output
     lines = [line for line in output.splitlines() if line.startswith("fatal: [hv1]")]
     assert failure in lines[-1], output
+
+
+def test_what_is_chosen_by_for_all_hypervisors_together_is_the_same_on_each(tmp_path: Path) -> None:
+    bare = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "service"}
+    hosts = {
+        name: {
+            "uri": f"test:///{tmp_path}/{name}.xml",
+            "virt_vms": [{**bare, "name": f"on-{name}", "seed": {"user": "hush"}}],
+            "virt_nic_profiles": {"service": {"eth0": {"bridge": bridge}}},
+            # What is another one each time, what the play says, and what each hypervisor may have of its own.
+            "virt_disk_profiles": {"big": {"system": {"size": "{{ 999999999 | random }}KiB"}}},
+            "virt_policy": policy,
+            "virt_labels": [name],
+        }
+        for name, bridge, policy in (("hv1", "br0", "pack"), ("hv2", "lan0", "spread"), ("hv3", "br0", "spread"))
+    }
+    output = provision(tmp_path, hosts, {"virt_policy": "spread"}, "--check")
+    remedy = "Set it in one place for all of them, such as group_vars/hypervisors.yml or a file given with -e"
+    lines = [line.strip() for line in output.splitlines() if "not the same on all hypervisors" in line]
+    assert lines[:2] == [
+        f"virt_nic_profiles: not the same on all hypervisors: hv2 has another value than hv1. {remedy}.",
+        f"virt_vms: not the same on all hypervisors: hv2, hv3 have another value than hv1. {remedy}, and say with"
+        " hypervisor: NAME where a machine is to be.",
+    ]
+    assert "virt_policy" not in output and "virt_disk_profiles" not in output and "hush" not in output
+    # One machine on the command line is in no list.
+    output = provision(tmp_path, hosts, {"virt_policy": "spread"}, "--check", "-e", "vm=web1 vcpus=1 memory=128")
+    assert "virt_nic_profiles: not the same" in output and "virt_vms" not in output
 
 
 def test_a_list_by_another_name_is_not_only_missing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 
-from ...._base.errors import InputError, inside
+from ...._base.errors import InputError, inside, shown
 from ...._base.xml import etree
 from ..fields import validators
 from .table import (
@@ -202,7 +202,7 @@ class ListField:
 def _plain_names(names: Sequence[t.Any], where: str) -> Sequence[t.Any]:
     for index, name in enumerate(names):
         if isinstance(name, (Mapping, list)):
-            raise InputError(f"{name!r} is not a name", where=f"{where}[{index}]")
+            raise InputError(f"{shown(name)} is not a name", where=f"{where}[{index}]")
     return names
 
 
@@ -228,7 +228,7 @@ class NamedListField:
         if isinstance(value, (list, tuple)) and self.default is not None:
             value = dict.fromkeys(_plain_names(value, where), self.default)
         if not isinstance(value, Mapping):
-            raise InputError(f"{value!r} is not a mapping", where=where)
+            raise InputError(f"{shown(value, as_text=False)} is not a mapping", where=where)
         there = have if isinstance(have, Mapping) else {}
         clean = {}
         for name, row in value.items():

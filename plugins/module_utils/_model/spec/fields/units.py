@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...._base.errors import InputError
+from ...._base.errors import InputError, shown
 from ...._base.xml import BYTES_PER_UNIT, KIB, MIB
 
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
@@ -26,7 +26,7 @@ def parse_size_mib(value: t.Any, where: str | None = None) -> int:
     """
     size_mib = -(-_parse_bytes(value, where) // MIB)
     if not 1 <= size_mib < _TOO_LARGE_MIB:
-        raise InputError(f"{value!r} is not a usable size", where=where, hint=_RIGHT)
+        raise InputError(f"{shown(value)} is not a usable size", where=where, hint=_RIGHT)
     return int(size_mib)
 
 
@@ -58,7 +58,7 @@ def _parse_bytes(value: t.Any, where: str | None = None) -> float:
         unit = (match.group(2).upper() or "MIB") if match else ""
         if match and unit in BYTES_PER_UNIT:
             return float(match.group(1)) * BYTES_PER_UNIT[unit]
-    raise InputError(f"{value!r} is not a size", where=where, hint=_RIGHT)
+    raise InputError(f"{shown(value)} is not a size", where=where, hint=_RIGHT)
 
 
 def format_size(size_bytes: float) -> str:

@@ -11,12 +11,14 @@ import re
 import typing as t
 from collections.abc import Mapping
 
-from ...._base.errors import InputError, Mistakes, inside, one_of_these
+from ...._base.errors import InputError, Mistakes, inside, one_of_these, shown
 
 # A rule takes the value and its place, and gives back the clean value or raises InputError.
 Rule = t.Callable[[t.Any, str], t.Any]
 
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
+# What of a key may be repeated: the letters that options have, and the colon behind them.
+_KEY_BEGIN = re.compile(r"[\w.-]{0,63}:?")
 _MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
 # Python reads no number of thousands of digits from a text.
 _MOST_DIGITS = 30
@@ -36,7 +38,12 @@ def written(key: t.Any) -> str:
 def unknown_option(key: t.Any, where: str, known: t.Iterable[str]) -> InputError:
     """The error for a key that is none of these options. YAML may have read another word than the user wrote."""
     word, names = written(key), set(known)
-    if word in ("true", "on") and "hypervisor" in names:
+    begin = _KEY_BEGIN.findall(word)[0]
+    if begin != word:
+        # {password:x} is one key to YAML, and what stands behind the colon may be a secret.
+        hint = "Write a space after the colon" if begin.endswith(":") else one_of_these(begin, names)
+        word = f"{begin}..."
+    elif word in ("true", "on") and "hypervisor" in names:
         hint = "The option for the hypervisor is hypervisor"
     else:
         hint = one_of_these(word if isinstance(key, str) else "", names)
@@ -58,7 +65,9 @@ def read_mapping(
     """
     if not isinstance(value, Mapping):
         raise InputError(
-            f"{value!r} is not a mapping of options", where=where or None, hint=f"Known: {', '.join(rules)}"
+            f"{shown(value, as_text=False)} is not a mapping of options",
+            where=where or None,
+            hint=f"Known: {', '.join(rules)}",
         )
     clean = {}
     mistakes = Mistakes()
@@ -78,7 +87,7 @@ def read_mapping(
 def text(value: t.Any, where: str) -> str:
     """A text that XML can carry."""
     if isinstance(value, (Mapping, list, tuple, bytes)):
-        raise InputError(f"{value!r} is not a string", where=where)
+        raise InputError(f"{shown(value)} is not a string", where=where)
     found = _NOT_XML.search(str(value))
     if found:
         raise InputError(f"the text has a control character ({found.group()!r}) in it", where=where)
@@ -105,7 +114,7 @@ def name(value: t.Any, where: str) -> str:
         if isinstance(value, (bool, float, datetime.date)) and _NAME.match(word):
             raise InputError(f"{word!r} is not a name", where=where, hint=f"{_misread(word)}Write the name in quotes")
         raise InputError(
-            f"{value!r} is not a name",
+            f"{shown(value)} is not a name",
             where=where,
             hint="Use up to 63 letters, digits, dots, dashes and underscores, the first a letter or digit",
         )
@@ -126,7 +135,7 @@ class whole_number:  # noqa: N801 - used like the functions beside it
             number = int(value)
         if number is None or not self.minimum <= number <= self.maximum:
             raise InputError(
-                f"{value!r} is not allowed",
+                f"{shown(value)} is not allowed",
                 where=where,
                 hint=f"Give a whole number from {self.minimum} to {self.maximum}",
             )
@@ -138,7 +147,7 @@ def yes_or_no(value: t.Any, where: str) -> bool:
     words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
     answer = words.get(str(value).strip().lower())
     if answer is None:
-        raise InputError(f"{value!r} is neither true nor false", where=where)
+        raise InputError(f"{shown(value)} is neither true nor false", where=where)
     return answer
 
 
@@ -150,7 +159,9 @@ class choice:  # noqa: N801 - used like the functions beside it
 
     def __call__(self, value: t.Any, where: str) -> str:
         if value not in self.words:
-            raise InputError(f"{value!r} is not a choice", where=where, hint=f"Choose one of {', '.join(self.words)}")
+            raise InputError(
+                f"{shown(value)} is not a choice", where=where, hint=f"Choose one of {', '.join(self.words)}"
+            )
         return str(value)
 
 
@@ -163,7 +174,7 @@ class pattern:  # noqa: N801 - used like the functions beside it
 
     def __call__(self, value: t.Any, where: str) -> str:
         if isinstance(value, bool) or not isinstance(value, (str, int)) or not self.expression.fullmatch(str(value)):
-            raise InputError(f"{value!r} is not {self._what}", where=where, hint=f"Write it like {self._example}")
+            raise InputError(f"{shown(value)} is not {self._what}", where=where, hint=f"Write it like {self._example}")
         return str(value)
 
 
@@ -177,10 +188,12 @@ def cpu_set(value: t.Any, where: str) -> str:
         first, _dash, last = part.lstrip("^").partition("-")
         some = range(int(first), int(last or first) + 1)
         if not some:
-            raise InputError(f"{value!r} is not a set of numbers", where=where, hint=f"{part} ends before it begins")
+            raise InputError(
+                f"{shown(value)} is not a set of numbers", where=where, hint=f"{part} ends before it begins"
+            )
         numbers = numbers.difference(some) if part.startswith("^") else numbers.union(some)
     if not numbers:
-        raise InputError(f"{value!r} selects no number", where=where, hint="Write it like 0-3,8")
+        raise InputError(f"{shown(value)} selects no number", where=where, hint="Write it like 0-3,8")
     starts = sorted(number for number in numbers if number - 1 not in numbers)
     ends = sorted(number for number in numbers if number + 1 not in numbers)
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(starts, ends))  # noqa: B905 - not in Python 3.9
@@ -200,14 +213,14 @@ class list_of:  # noqa: N801 - used like the functions beside it
         if isinstance(value, (str, int, float)):
             value = [value]
         if not isinstance(value, (list, tuple)):
-            raise InputError(f"{value!r} is not a list", where=where)
+            raise InputError(f"{shown(value)} is not a list", where=where)
         return tuple(self.item_rule(item, f"{where}[{index}]") for index, item in enumerate(value))
 
 
 def any_mapping(value: t.Any, where: str) -> dict[str, t.Any]:
     """A mapping whose keys are the user's own."""
     if not isinstance(value, Mapping):
-        raise InputError(f"{value!r} is not a mapping", where=where)
+        raise InputError(f"{shown(value, as_text=False)} is not a mapping", where=where)
     return {text(written(key), where): item for key, item in value.items()}
 
 
@@ -218,7 +231,9 @@ def mac(value: t.Any, where: str) -> str:
         # Parts of 59 and less are a number to base 60: https://yaml.org/type/int.html
         quotes = ", in quotes, as YAML reads it as a number without them" if isinstance(value, int) else ""
         raise InputError(
-            f"{value!r} is not a MAC address of a nic", where=where, hint=f"Write it like 52:54:00:12:34:56{quotes}"
+            f"{shown(value)} is not a MAC address of a nic",
+            where=where,
+            hint=f"Write it like 52:54:00:12:34:56{quotes}",
         )
     return clean
 
@@ -231,7 +246,7 @@ def interface_address(value: t.Any, where: str) -> str:
         return str(ipaddress.ip_interface(str(value)))
     except ValueError as exc:
         raise InputError(
-            f"{value!r} is not an address with a prefix", where=where, hint="Write it like 192.0.2.10/24"
+            f"{shown(value)} is not an address with a prefix", where=where, hint="Write it like 192.0.2.10/24"
         ) from exc
 
 
@@ -259,4 +274,4 @@ def address(value: t.Any, where: str) -> str:
     try:
         return str(ipaddress.ip_address(str(value)))
     except ValueError as exc:
-        raise InputError(f"{value!r} is not an address", where=where, hint="Write it like 192.0.2.1") from exc
+        raise InputError(f"{shown(value)} is not an address", where=where, hint="Write it like 192.0.2.1") from exc

@@ -9,7 +9,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ...._base.errors import InputError
+from ...._base.errors import InputError, shown
 from ...._base.xml import etree
 from ...attachments import host_device_name, host_device_names
 from ..fields.table import make
@@ -61,7 +61,7 @@ def _check(value: t.Any, where: str) -> str:
     if usb:
         return str(value).lower()
     raise InputError(
-        f"{value!r} is not a device of the hypervisor",
+        f"{shown(value)} is not a device of the hypervisor",
         where=where,
         hint="Write 0000:03:00.0 for a PCI device (lspci -D), or 046d:c52b for a USB device (lsusb)",
     )

@@ -18,7 +18,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ...._base.errors import InputError
+from ...._base.errors import InputError, shown
 from ..disk import DISK_RULES
 from ..fields import validators
 from ..fields.given import GivenOptions
@@ -52,7 +52,9 @@ def read_devices(kind: str, devices: t.Any, where: str) -> list[GivenOptions]:
             device for index, item in enumerate(devices) for device in _item_of_list(kind, item, f"{where}[{index}]")
         ]
     else:
-        raise InputError(f"{devices!r} is not a list of devices", where=where, hint="Write [{name: NAME, ...}, ...]")
+        raise InputError(
+            f"{shown(devices)} is not a list of devices", where=where, hint="Write [{name: NAME, ...}, ...]"
+        )
     seen = set()
     for device in found:
         if device.name in seen:
@@ -63,7 +65,7 @@ def read_devices(kind: str, devices: t.Any, where: str) -> list[GivenOptions]:
 
 def _item_of_list(kind: str, item: t.Any, where: str) -> list[GivenOptions]:
     if not isinstance(item, Mapping) or not item:
-        raise InputError(f"{item!r} is not a device", where=where, hint=_SHAPES)
+        raise InputError(f"{shown(item)} is not a device", where=where, hint=_SHAPES)
     if item.get("name") is not None:
         return [_flat(kind, "name", item, where)]
     # What cannot be an option is the name of a device.
@@ -77,11 +79,11 @@ def _item_of_list(kind: str, item: t.Any, where: str) -> list[GivenOptions]:
     if len(names) == 1 and next(iter(item)) == names[0] and item[names[0]] is None:
         return [_flat(kind, names[0], item, where)]
     if len(names) > 1:
-        shown = [repr(validators.written(name)) for name in names]
+        words = [repr(validators.written(name)) for name in names]
         raise InputError(
-            f"{' and '.join(shown)} are devices under one dash, with options that could belong to either",
+            f"{' and '.join(words)} are devices under one dash, with options that could belong to either",
             where=where,
-            hint=f"Put a dash before {shown[1]}, and indent the options of each below its name",
+            hint=f"Put a dash before {words[1]}, and indent the options of each below its name",
         )
     raise _nameless(kind, where)
 
@@ -113,7 +115,7 @@ def _flat(kind: str, key: t.Any, item: Mapping[t.Any, t.Any], where: str) -> Giv
 
 def _named(kind: str, key: t.Any, options: t.Any, where: str) -> GivenOptions:
     if options is not None and not isinstance(options, Mapping):
-        raise InputError(f"{options!r} is not a mapping of options", where=where)
+        raise InputError(f"{shown(options)} is not a mapping of options", where=where)
     if options and options.get("name") not in (None, key):
         raise InputError(f"the device is called {key!r} and {options['name']!r}", where=where)
     rest = {word: value for word, value in (options or {}).items() if word != "name"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ...._base.errors import InputError
+from ...._base.errors import InputError, shown
 from ..fields.validators import written
 from .devices import read_devices
 
@@ -28,7 +28,7 @@ def unwrap_profiles(kind: str, profiles: t.Any, where: str) -> list[tuple[str, M
     if profiles is None:
         return []
     if not isinstance(profiles, Mapping):
-        raise InputError(f"{profiles!r} is not a mapping of profiles", where=where)
+        raise InputError(f"{shown(profiles)} is not a mapping of profiles", where=where)
     wrapped = _wrapped(profiles)
     if not wrapped:
         return [(where, _by_name(profiles, where))]
@@ -83,7 +83,7 @@ def _by_name(profiles: t.Any, where: str) -> Mapping[str, t.Any]:
     if profiles is None:
         return {}
     if not isinstance(profiles, Mapping):
-        raise InputError(f"{profiles!r} is not a mapping of profiles", where=where)
+        raise InputError(f"{shown(profiles)} is not a mapping of profiles", where=where)
     return {written(name): devices for name, devices in profiles.items()}
 
 

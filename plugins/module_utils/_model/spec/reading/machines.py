@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...._base.errors import InputError, Mistakes
+from ...._base.errors import InputError, Mistakes, shown
 from ..disk import DEFAULT_MODELS, ORIGINS, Disk, read_disk
 from ..existing import Existing, FindExisting, none_exists
 from ..fields.given import GivenOptions
@@ -22,7 +22,8 @@ from ..nic import Nic, read_nic
 from ..profiles.resolve import Profiles, read_profiles, resolve_devices
 from ..profiles.salt_words import switched, translate_salt_words
 from ..seed import make_seed, read_seed
-from .checks import check_devices, check_firmware, check_hardware, check_references
+from ..seed_parts import authorized_keys
+from .checks import AddressesOfList, check_devices, check_firmware, check_hardware, check_references
 
 _Device = t.TypeVar("_Device", Disk, Nic)
 # The hint for a machine that is not there, and of which the task does not say enough to create it.
@@ -45,6 +46,7 @@ def read_good_machines(
     disk_profiles: t.Any = None,
     nic_profiles: t.Any = None,
     seed_defaults: t.Any = None,
+    default_keys: t.Any = None,
     defaults: Mapping[str, t.Any] | None = None,
     where: str = "machines",
     places: t.Sequence[str] | None = None,
@@ -54,8 +56,9 @@ def read_good_machines(
     """A list of specs as the user wrote them, checked and with their profiles resolved, by their index in the list.
 
     mistakes: gets what is wrong with the others. defaults: options of a machine for all of the list, which give way to
-    a machine's own; seed_defaults: the same for the options of the seed. where, places: as in places_of; prefix: what
-    the names of the profiles begin with in the user's input. existing: what is there already. Raises InputError for
+    a machine's own; seed_defaults: the same for the options of the seed; default_keys: its authorized_keys where none
+    are given, for which no machine is outdated. where, places: as in places_of; prefix: what the names of the profiles
+    begin with in the user's input. existing: what is there already. Raises InputError for
     what is no list, and for profiles or defaults that are wrong.
     """
     if isinstance(specs, Mapping):
@@ -66,10 +69,11 @@ def read_good_machines(
             hint="Begin each with a dash, and give it a name: - {name: web1}",
         )
     if not isinstance(specs, (list, tuple)):
-        raise InputError(f"{specs!r} is not a list of machines", where=where or None)
-    common = _Common.read(disk_profiles, nic_profiles, seed_defaults, defaults, prefix)
+        raise InputError(f"{shown(specs, as_text=False)} is not a list of machines", where=where or None)
+    common = _Common.read(disk_profiles, nic_profiles, seed_defaults, defaults, prefix, default_keys)
     machines: dict[int, Machine] = {}
     first: dict[str, str] = {}
+    addresses = AddressesOfList()
     for index, place in enumerate(places_of(len(specs), where, places)):
         with mistakes.noted():
             machine = _read(specs[index], common, place, existing)
@@ -78,6 +82,7 @@ def read_good_machines(
                     f"the name {machine.name!r} is taken by {first[machine.name]} already", where=f"{place}.name"
                 )
             first[machine.name] = place
+            addresses.take(machine, there=existing(machine.name) is not None)
             machines[index] = machine
     return machines
 
@@ -88,11 +93,14 @@ def read_machine(
     disk_profiles: t.Any = None,
     nic_profiles: t.Any = None,
     seed_defaults: t.Any = None,
+    default_keys: t.Any = None,
     where: str = "",
     existing: FindExisting = none_exists,
 ) -> Machine:
     """One spec, checked and with its profiles resolved; where is empty for a module's own options."""
-    return _read(spec, _Common.read(disk_profiles, nic_profiles, seed_defaults), where, existing)
+    return _read(
+        spec, _Common.read(disk_profiles, nic_profiles, seed_defaults, default_keys=default_keys), where, existing
+    )
 
 
 @dataclass(frozen=True)
@@ -104,10 +112,17 @@ class _Common:
     seed: Values
     defaults: GivenOptions
     seed_place: str = "seed"
+    default_keys: tuple[str, ...] = ()
 
     @classmethod
     def read(
-        cls, disk_profiles: t.Any, nic_profiles: t.Any, seed: t.Any, defaults: t.Any = None, prefix: str = ""
+        cls,
+        disk_profiles: t.Any,
+        nic_profiles: t.Any,
+        seed: t.Any,
+        defaults: t.Any = None,
+        prefix: str = "",
+        default_keys: t.Any = None,
     ) -> _Common:
         clean = translate_salt_words({"seed": seed}, "").values["seed"]
         return cls(
@@ -116,13 +131,14 @@ class _Common:
             {} if clean is None else read_seed(clean, f"{prefix}seed"),
             _translate(defaults or {}, ""),
             f"{prefix}seed",
+            () if default_keys is None else authorized_keys(default_keys, "default_authorized_keys"),
         )
 
 
 def _translate(spec: t.Any, where: str) -> GivenOptions:
     if not isinstance(spec, Mapping):
         raise InputError(
-            f"{spec!r} is not a mapping of options",
+            f"{shown(spec, as_text=False)} is not a mapping of options",
             where=where or None,
             hint=f"Known: {', '.join(MACHINE_RULES)}",
         )
@@ -173,7 +189,14 @@ def _read(spec: t.Any, common: _Common, where: str, find_existing: FindExisting)
         image=image,
         disks=_each("disk", read_disk, disks, existing),
         nics=_each("nic", lambda device, there: read_nic(device, given["name"], there), nics, existing),
-        seed=make_seed(given["name"], seed, options.at("seed"), defaults=seed_base, common=common.seed_place),
+        seed=make_seed(
+            given["name"],
+            seed,
+            options.at("seed"),
+            defaults=seed_base,
+            common=common.seed_place,
+            default_keys=common.default_keys,
+        ),
         seed_requested=bool(seed or seed_base.keys() - {"authorized_keys"}),
         hardware=hardware,
         given=options,

@@ -15,7 +15,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...._base.errors import InputError, Mistakes
+from ...._base.errors import InputError, Mistakes, shown
 from ...._base.xml import etree
 from ..fields import validators
 from ..fields.given import GivenOptions
@@ -51,7 +51,7 @@ _CEPH_KEY = re.compile(r"A[Qg][A-D][A-Za-z0-9+/]{33,61}={0,2}")
 def _uuid(value: t.Any, where: str) -> str:
     text = str(value)
     if not is_uuid(text):
-        raise InputError(f"{value!r} is not a UUID", where=where, hint="uuidgen makes one")
+        raise InputError(f"{shown(value)} is not a UUID", where=where, hint="uuidgen makes one")
     return text.lower()
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from dataclasses import dataclass
 
 import pytest
@@ -14,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
     outcome,
     own_error,
+    shown,
     with_done,
 )
 
@@ -33,6 +35,30 @@ def test_whatever_one_machine_raises_is_its_own_error() -> None:
     first, second, third = results
     assert str(first.error).startswith("unexpected ZeroDivisionError in test_errors.py, line ")
     assert isinstance(second.error, ConflictError) and third.error is None
+
+
+@pytest.mark.parametrize(
+    ("value", "words", "where_no_text_is_right"),
+    [
+        ("web1", "'web1'", "'web1'"),
+        ("52:54:00:g", "'52:54:00:g'", "a text"),
+        ("a b", "'a b'", "a text"),
+        ("", "''", "''"),
+        (None, "None", "None"),
+        (1.5, "1.5", "1.5"),
+        ([], "[]", "[]"),
+        (["web1"], "a list", "a list"),
+        ({"a": 1}, "a mapping", "a mapping"),
+        (b"a", "binary data", "binary data"),
+        (" {a: 1}", "a text that begins with {", "a text that begins with {"),
+        ("a" * 80, repr("a" * 80), "a text"),
+        ("a" * 81, "a text of 81 characters", "a text of 81 characters"),
+        ("a\nb", "a text of 3 characters", "a text of 3 characters"),
+    ],
+)
+def test_a_complaint_repeats_what_can_hold_no_secret(value: t.Any, words: str, where_no_text_is_right: str) -> None:
+    assert shown(value) == words
+    assert shown(value, as_text=False) == where_no_text_is_right
 
 
 def test_an_interruption_is_no_error_of_a_machine() -> None:

@@ -15,7 +15,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machines
@@ -95,7 +95,7 @@ class Host:
             assert outcome.error is None, str(outcome.error)
 
     def refused(self, *machines: dict[str, t.Any]) -> str:
-        with pytest.raises(ConflictError) as caught:
+        with pytest.raises((ConflictError, InputError)) as caught:
             self.plan(*machines)
         return str(caught.value)
 

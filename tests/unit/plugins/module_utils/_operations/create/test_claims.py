@@ -245,7 +245,7 @@ def test_maintenance_keeps_new_machines_out() -> None:
         ({"pools_mib": {"default": -1}}, "decision.pools_mib.default: -1 is not allowed"),
         ({"shared_pools_mib": {"default": "all"}}, "decision.shared_pools_mib.default: 'all' is not allowed"),
         ({"machines": {"web1": "the first"}}, "decision.machines.web1: 'the first' is not a UUID"),
-        ({"machines": ["web1"]}, "decision.machines: ['web1'] is not a mapping"),
+        ({"machines": ["web1"]}, "decision.machines: a list is not a mapping"),
     ],
 )
 def test_a_decision_that_makes_no_sense_is_refused(value: t.Any, words: str) -> None:

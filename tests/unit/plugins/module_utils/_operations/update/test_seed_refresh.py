@@ -46,18 +46,18 @@ def networked(host: Host) -> Host:
     return host
 
 
-def plan(host: Host, spec: dict[str, t.Any]) -> MachinePlan:
+def plan(host: Host, spec: dict[str, t.Any], **options: t.Any) -> MachinePlan:
     hypervisor = Hypervisor(host.conn, image_pool="images")
     domain = hypervisor.domains.get("a")
     there = Existing(read_values(domain.xml, domain.notes)) if domain else None
-    return make_plans(read_machines([spec], existing=lambda _name: there), hypervisor, "machines")[0]
+    return make_plans(read_machines([spec], existing=lambda _name: there, **options), hypervisor, "machines")[0]
 
 
-def make(host: Host, spec: dict[str, t.Any]) -> None:
+def make(host: Host, spec: dict[str, t.Any], **options: t.Any) -> None:
     """The machine as its first run leaves it. The test driver takes no seed, so it is written here."""
     outcome = run_plans([plan(host, {**spec, "seed": {"method": "none"}})], concurrency=1)[0]
     assert outcome.error is None, str(outcome.error)
-    (machine,) = read_machines([spec])
+    (machine,) = read_machines([spec], **options)
     # What goes into its seed then, see steps_to_build.
     machine = replace(machine, nics=tuple(nic for nic in machine.nics if nic.present))
     handle, path = host.conn.lookupByName("a"), host.add_volume("a-seed.iso")
@@ -98,6 +98,26 @@ def test_what_a_new_seed_is_built_with_has_to_be_there(
     with pytest.raises(UnsupportedError, match=r"^machines\[0\].seed_policy: the hypervisor has no bsdtar"):
         plan(networked, {**SPEC, "seed": {"user": "other"}})
     assert not plan(networked, SPEC).steps
+
+
+ALICE, BOB = (f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{name} {name}@example" for name in ("alice", "bob"))
+
+
+def test_another_person_who_runs_the_task_changes_no_seed(networked: Host) -> None:
+    make(networked, SPEC, default_keys=[ALICE])
+    for policy, keys in (("keep", [BOB]), ("refresh", [BOB]), ("refresh", [ALICE]), ("refresh", [])):
+        todo = plan(networked, {**SPEC, "seed_policy": policy}, default_keys=keys)
+        assert (list(todo.steps), list(todo.outdated)) == ([], [])
+    # What somebody asks for is another thing, in the seed of the machine or in that for all.
+    asked = {**SPEC, "seed": {**SPEC["seed"], "authorized_keys": [BOB]}}
+    assert plan(networked, asked, default_keys=[ALICE]).steps
+    assert plan(networked, SPEC, seed_defaults={"authorized_keys": [BOB]}, default_keys=[ALICE]).steps
+
+
+def test_keys_that_an_earlier_version_has_in_its_hash_are_no_change(networked: Host) -> None:
+    make(networked, {**SPEC, "seed": {**SPEC["seed"], "authorized_keys": [ALICE]}})
+    assert not plan(networked, SPEC, default_keys=[ALICE]).steps
+    assert plan(networked, SPEC, default_keys=[BOB]).steps
 
 
 def test_a_new_seed_does_not_take_the_network_away(networked: Host) -> None:

@@ -44,13 +44,19 @@ def test_a_size_in_mib_rounded_up(value: t.Any, size_mib: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["", "G", "8X", "-1", -1, 0, "0", "0G", True, None, [8], "1,5G", "1e3", "8G G", "nan", "9" * 400, "²"]
+    "value", ["", "G", "8X", "-1", -1, 0, "0", "0G", True, None, "1,5G", "1e3", "8G G", "nan", "²"]
 )
 def test_what_is_no_size_is_refused_with_its_place(value: t.Any) -> None:
     with pytest.raises(InputError) as caught:
         parse_size_mib(value, "vms[3].disks[0].size")
     assert str(caught.value).startswith(f"vms[3].disks[0].size: {value!r} is no")
     assert "512MiB" in str(caught.value)
+
+
+@pytest.mark.parametrize(("value", "words"), [([8], "a list"), ("9" * 400, "a text of 400 characters")])
+def test_what_is_no_size_is_not_repeated_at_length(value: t.Any, words: str) -> None:
+    with pytest.raises(InputError, match=f"^size: {words} is no"):
+        parse_size_mib(value, "size")
 
 
 @pytest.mark.parametrize(

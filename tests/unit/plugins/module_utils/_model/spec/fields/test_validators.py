@@ -123,9 +123,11 @@ def test_a_mapping_by_its_rules_with_nulls_left_out() -> None:
         ({"colour": 1}, "x", "x: unknown option 'colour'. Known: name, size"),
         ({"colour": 1}, "", "unknown option 'colour'. Known: name, size"),
         ({3: 1}, "x", "x: unknown option '3'. Known: name, size"),
+        ({"size:1 password": None}, "x", "x: unknown option 'size:...'. Write a space after the colon"),
+        ({"size=1": None}, "x", "x: unknown option 'size...'. Did you mean size?"),
         ({"size": "?"}, "x[2]", "x[2].size: '?' is not a size"),
         ({"size": "?"}, "", "size: '?' is not a size"),
-        (["size"], "x", "x: ['size'] is not a mapping of options. Known: size, name"),
+        (["size"], "x", "x: a list is not a mapping of options. Known: size, name"),
     ],
 )
 def test_a_bad_mapping_is_refused_with_its_place(value: t.Any, where: str, text: str) -> None:

@@ -63,7 +63,7 @@ NOT_PROFILES: list[tuple[Options, str]] = [
         "disk_profiles.virt.disk.p: the profile is in disk_profiles.virt.d",
     ),
     ({"master": "salt", **DISKS}, "disk_profiles.master: 'salt' is not a list of devices"),
-    ({"disk": DISKS, "nic": NICS}, "disk_profiles.disk.p: [{'system': {'size': 1000}}] is not a mapping of options"),
+    ({"disk": DISKS, "nic": NICS}, "disk_profiles.disk.p: a list is not a mapping of options"),
     ({"disk": {"p": {"system": {"size": "1MiB"}}}}, "disk_profiles.disk.p: unknown option 'system'"),
     ({"p": [], "q": [{"system": {"sise": 1}}]}, "disk_profiles.q[0].system: unknown option 'sise'. Did you mean size?"),
 ]
