@@ -287,7 +287,7 @@ networks:
       returned: when it failed
       sample: "cannot start network lab: internal error: Network is already in use by interface eth1"
     actions:
-      description: What was done, in order; for a network that failed, what could not be rolled back.
+      description: What was done, in order; for one that failed, what could not be rolled back.
       type: list
       elements: str
       returned: always

@@ -279,7 +279,7 @@ pools:
       returned: when it failed
       sample: "cannot start storage pool nfs: mount.nfs: access denied by server"
     actions:
-      description: What was done, in order; for a pool that failed, what could not be rolled back.
+      description: What was done, in order; for one that failed, what could not be rolled back.
       type: list
       elements: str
       returned: always

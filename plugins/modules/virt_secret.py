@@ -162,7 +162,7 @@ secrets:
       returned: when it failed
       sample: "cannot define the secret client.libvirt for ceph: internal error"
     actions:
-      description: What was done, in order; for a secret that failed, what could not be rolled back.
+      description: What was done, in order; for one that failed, what could not be rolled back.
       type: list
       elements: str
       returned: always

@@ -249,7 +249,7 @@ volumes:
       returned: when it failed
       sample: "name: volume data1.qcow2 of pool default is kept: it is used by machine web1. Detach it there first"
     actions:
-      description: What was done, in order; for a volume that failed, what could not be rolled back.
+      description: What was done, in order; for one that failed, what could not be rolled back.
       type: list
       elements: str
       returned: always

@@ -15,9 +15,12 @@ import pytest
 import yaml
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.spec import NETWORK_WORDS
+from ansible_collections.brine.virt.plugins.module_utils._operations.networks import steps
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.modules import virt_network
 from ansible_collections.brine.virt.tests.unit.plugins.called_module import call_module
 
@@ -88,10 +91,17 @@ def test_what_goes_goes_first_and_the_answer_is_in_the_order_of_the_task(conn: t
     assert sorted(network.name() for network in conn.listAllNetworks()) == ["default", "lab2"]
 
 
-def test_one_that_fails_is_rolled_back_and_the_others_are_there(conn: t.Any) -> None:
-    # Only libvirt knows that this identifier has to be a UUID.
-    port = {"type": "openvswitch", "interfaceid": "nonsense"}
-    networks = [{"name": "a", "mode": "bridge", "bridge": "br0", "virtualport": port}, LAB]
+def test_one_that_fails_is_rolled_back_and_the_others_are_there(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    define_new = steps.define_new
+
+    def define_badly(conn: t.Any, name: str, xml: etree._Element) -> Step:
+        """As with an option that a libvirt does not take."""
+        if name == "a":
+            need(xml, "forward").set("mode", "nonsense")
+        return define_new(conn, name, xml)
+
+    monkeypatch.setattr(steps, "define_new", define_badly)
+    networks = [{"name": "a", "mode": "bridge", "bridge": "br0"}, LAB]
     answer = call(networks=networks)
     assert answer["msg"].startswith("a: cannot define network a: ")
     assert answer["msg"].endswith(". Succeeded: lab")

@@ -477,10 +477,10 @@ def test_one_that_fails_says_what_was_done_and_no_more(conn: t.Any, monkeypatch:
         call(vm=["web1"], name=[name])
     really = delete._delete
 
-    def fail(conn: t.Any, machine: t.Any, snapshot: t.Any) -> None:
+    def fail(machine: t.Any, snapshot: t.Any) -> None:
         if snapshot.facts.name == "a":
             raise HostError("it is stuck")
-        really(conn, machine, snapshot)
+        really(machine, snapshot)
 
     monkeypatch.setattr(delete, "_delete", fail)
     answer = call(vm=["web1"], name=["d"], keep={"last": 1})
