@@ -103,7 +103,7 @@ class _bus(validators.choice):  # noqa: N801 - used like the rules beside it
     def __call__(self, value: t.Any, where: str) -> str:
         if value == "ide":
             raise InputError(
-                "machines of type q35 have no IDE bus",
+                "disks on an IDE bus are not supported, as machines of type q35 have none",
                 where=where,
                 hint="Write sata for a cdrom, or leave model out; for a disk virtio is best",
             )

@@ -162,9 +162,9 @@ REFUSED: list[tuple[str, set[str]]] = [
     (
         "disks",
         {
-            ".disks.disk-hda.model: machines of type q35 have no IDE bus",
+            ".disks.disk-hda.model: disks on an IDE bus are not supported, as machines of type q35 have none",
             ".disks.disk-hda.format: 'vmdk' is not a choice",
-            ".disks.disk-hdc.model: machines of type q35 have no IDE bus",
+            ".disks.disk-hdc.model: disks on an IDE bus are not supported, as machines of type q35 have none",
         },
     ),
     (
