@@ -22,10 +22,10 @@ BARE: dict[str, t.Any] = {"vcpus": 1, "memory": 512}
 
 
 def defaults_for_all(**given: t.Any) -> t.Any:
-    """virt_provision_seed of somebody with one key."""
+    """virt_provision_seed."""
     role = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
     words = {key: trust_as_template(value) for key, value in role.items() if key.startswith("virt_provision_seed")}
-    templar = Templar(DataLoader(), variables={**words, "virt_provision_own_keys": [MINE], **given})
+    templar = Templar(DataLoader(), variables={**words, **given})
     return templar.template(words["virt_provision_seed"])
 
 
@@ -50,7 +50,8 @@ def test_the_seed_of_machines_that_say_nothing_and_something(
     given: dict[str, t.Any], method: str, keys: list[str]
 ) -> None:
     specs = [{**BARE, "name": "silent"}, {**BARE, "name": "own", "seed": {"user": "admin"}}]
-    silent, own = read_machines(specs, seed_defaults=defaults_for_all(**given))
+    # The role gives the keys of who runs it in default_authorized_keys.
+    silent, own = read_machines(specs, seed_defaults=defaults_for_all(**given), default_keys=[MINE])
     assert silent.seed.method == method
     # Who has a seed where the others have none needs a key as well.
     assert (own.seed.method, own.seed.user, list(own.seed.authorized_keys)) == ("nocloud", "admin", keys)
