@@ -21,12 +21,13 @@ THEIRS = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAITheirs they@example"
 BARE: dict[str, t.Any] = {"vcpus": 1, "memory": 512}
 
 
-def defaults_for_all(**given: t.Any) -> t.Any:
-    """virt_provision_seed."""
+def defaults_for_all(**given: t.Any) -> tuple[t.Any, t.Any]:
+    """What the role says of all seeds, and the keys where nobody says any; of somebody with one key."""
     role = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
-    words = {key: trust_as_template(value) for key, value in role.items() if key.startswith("virt_provision_seed")}
-    templar = Templar(DataLoader(), variables={**words, **given})
-    return templar.template(words["virt_provision_seed"])
+    names = ("virt_provision_seed_word", "virt_provision_seed", "virt_provision_default_keys")
+    words = {name: trust_as_template(role[name]) for name in names}
+    templar = Templar(DataLoader(), variables={**words, "virt_provision_own_keys": [MINE], **given})
+    return templar.template(words["virt_provision_seed"]), templar.template(words["virt_provision_default_keys"])
 
 
 @pytest.mark.parametrize(
@@ -50,8 +51,8 @@ def test_the_seed_of_machines_that_say_nothing_and_something(
     given: dict[str, t.Any], method: str, keys: list[str]
 ) -> None:
     specs = [{**BARE, "name": "silent"}, {**BARE, "name": "own", "seed": {"user": "admin"}}]
-    # The role gives the keys of who runs it in default_authorized_keys.
-    silent, own = read_machines(specs, seed_defaults=defaults_for_all(**given), default_keys=[MINE])
+    common, default_keys = defaults_for_all(**given)
+    silent, own = read_machines(specs, seed_defaults=common, default_keys=default_keys)
     assert silent.seed.method == method
     # Who has a seed where the others have none needs a key as well.
     assert (own.seed.method, own.seed.user, list(own.seed.authorized_keys)) == ("nocloud", "admin", keys)
@@ -59,4 +60,4 @@ def test_the_seed_of_machines_that_say_nothing_and_something(
 
 @pytest.mark.parametrize("wrong", ["user: admin", ["user"]], ids=str)
 def test_what_is_no_mapping_is_left_for_the_check_to_refuse(wrong: t.Any) -> None:
-    assert defaults_for_all(virt_seed=wrong) == wrong
+    assert defaults_for_all(virt_seed=wrong) == (wrong, [MINE])
