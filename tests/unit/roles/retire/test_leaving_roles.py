@@ -28,7 +28,7 @@ def _removing() -> list[dict[str, t.Any]]:
         task
         for name, task in found.items()
         if not re.match(
-            "Get the facts|Find out|Leave (starting|the kernel)|Stop the exporter|Look for|Remove the firewall",
+            "Get the facts|Find out|Leave (starting|the kernel)|Stop the metrics exporter|Look for|Remove the firewall",
             name,
         )
     ]
