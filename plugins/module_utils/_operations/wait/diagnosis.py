@@ -39,7 +39,7 @@ def diagnose(conn: VirConnect, wait_states: Sequence[WaitState], port: int | Non
 
 def _stages(conn: VirConnect, wait_state: WaitState, port: int | None) -> list[Stage]:
     if wait_state.power is None:
-        return [Stage("defined", False, "it has been undefined since the wait began")]
+        return [Stage("defined", False, "it has been moved or undefined since the wait began")]
     on = _running(wait_state.power)
     stages = [Stage("defined", True, "yes"), on, _boot(wait_state)]
     if wait_state.asked_at is None:
@@ -158,7 +158,7 @@ def next_step(wait_state: WaitState) -> str:
     name = shlex.quote(wait_state.name)
     stage = None if failed is None else failed.name
     if stage == "defined":
-        return "Run provision again, which creates it"
+        return "Run provision again: it finds the machine where it is now, or creates it"
     if stage == "running" and wait_state.power is not None:
         if state_name(wait_state.power[0]) == "paused":
             return f"To resume it: ansible-playbook brine.virt.power -e vm={name} -e state=running"

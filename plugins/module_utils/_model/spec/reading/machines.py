@@ -28,6 +28,7 @@ from .checks import AddressesOfList, check_devices, check_firmware, check_hardwa
 _Device = t.TypeVar("_Device", Disk, Nic)
 # The hint for a machine that is not there, and of which the task does not say enough to create it.
 NEW_MACHINE = "A new machine needs name, vcpus and memory"
+_LIST_HINT = "Begin each with a dash, and give it a name: - {name: web1}"
 
 
 def read_machines(specs: t.Any, **options: t.Any) -> list[Machine]:
@@ -66,10 +67,12 @@ def read_good_machines(
         raise InputError(
             "a mapping is not a list of machines",
             where=where or None,
-            hint="Begin each with a dash, and give it a name: - {name: web1}",
+            hint=_LIST_HINT,
         )
     if not isinstance(specs, (list, tuple)):
-        raise InputError(f"{shown(specs, as_text=False)} is not a list of machines", where=where or None)
+        raise InputError(
+            f"{shown(specs, as_text=False)} is not a list of machines", where=where or None, hint=_LIST_HINT
+        )
     common = _Common.read(disk_profiles, nic_profiles, seed_defaults, defaults, prefix, default_keys)
     machines: dict[int, Machine] = {}
     first: dict[str, str] = {}

@@ -225,7 +225,7 @@ PLACES: list[tuple[Options, Options, str]] = [
     (
         {},
         {"disks": [{"name": "cd", "device": "cdrom", "model": "ide"}]},
-        "vms[1].disks[0].model: machines of type q35 h",
+        "vms[1].disks[0].model: disks on an IDE bus are not supported",
     ),
     (
         {},
