@@ -61,7 +61,7 @@ def choose(
     # The first reason alone: all of them stand in refused.
     first = {host: reasons[0] for host, reasons in refusals.items() if reasons}
     if asked:
-        reason = f"the task asks for it: {left}"
+        reason = f"as requested: {left}"
     elif len(fitting) == 1:
         listed = f" ({'; '.join(f'{host}: {why}' for host, why in first.items())})" if first else ""
         reason = f"the only hypervisor it fits on: {left}{listed}"
@@ -121,7 +121,10 @@ class _Ranking:
                 for host in equal[1:]
                 if self._load(host) == self._load(best) and self._machines(host) == self._machines(best)
             ]
-            following = f"next {second} with {self._percent(second)}"
+            # Two that differ are not said to be the same.
+            digits = 1 if not ties and self._percent(best) == self._percent(second) else 0
+            why = why.replace(self._percent(best), self._percent(best, digits))
+            following = f"next {second} with {self._percent(second, digits)}"
         if ties:
             return f"{why}, tie with {', '.join(ties)} broken by name"
         return f"{why}, {following}"
@@ -150,8 +153,8 @@ class _Ranking:
     def _load(self, host: str) -> float:
         return self._capacities[host].load_with(self._need.memory_mib)
 
-    def _percent(self, host: str) -> str:
-        return f"{self._load(host):.0f}%"
+    def _percent(self, host: str, digits: int = 0) -> str:
+        return f"{self._load(host):.{digits}f}%"
 
     def _machines(self, host: str) -> int:
         return len(self._capacities[host].machines)

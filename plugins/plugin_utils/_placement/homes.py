@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import typing as t
 from collections.abc import Mapping, Sequence
 
@@ -124,17 +125,33 @@ def check_home(machine: Machine, homes: Sequence[str], hosts: Mapping[str, t.Any
         )
     if homes and machine.hypervisor not in (None, homes[0]) and _is_unfinished(machine.name, hosts[homes[0]]):
         raise ConflictError(
-            f"a run that has not ended, or was interrupted, is creating it on {homes[0]}, but the task asks for "
+            f"a run that has not ended, or was interrupted, is creating it on {homes[0]}, but hypervisor says "
             f"{machine.hypervisor}",
             where=where,
             hint=f"Set hypervisor: {homes[0]} to finish it there; then it can be moved",
         )
     if homes and machine.hypervisor not in (None, homes[0]):
         raise ConflictError(
-            f"it is on {homes[0]} already, and the task asks for {machine.hypervisor}",
+            f"it is on {homes[0]} already, and hypervisor says {machine.hypervisor}",
             where=where,
             hint=f"To move it, migrate it to {machine.hypervisor}; to leave it, set hypervisor: {homes[0]}",
         )
+
+
+def check_addresses(machine: Machine, taken: Mapping[str, str]) -> None:
+    """Raise InputError for a new machine with the address of a hypervisor, which it would take off the network.
+
+    taken: hypervisors by address.
+    """
+    for nic in machine.nics:
+        for address in nic.addresses:
+            host = taken.get(str(ipaddress.ip_interface(address).ip))
+            if host is not None:
+                raise InputError(
+                    f"{address} is the address of hypervisor {host}",
+                    where=nic.given.at("addresses"),
+                    hint="Give another one",
+                )
 
 
 def _is_unfinished(name: str, facts: Mapping[str, t.Any]) -> bool:

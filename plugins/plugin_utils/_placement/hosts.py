@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import typing as t
 from collections.abc import Mapping, Sequence
 
@@ -87,6 +89,16 @@ def is_whole(facts: t.Any) -> bool:
         and "committed_mib" in facts["memory"]
         and "committed" in facts["vcpus"]
     )
+
+
+def host_addresses(hosts: t.Iterable[str], settings: Mapping[str, t.Any] | None) -> dict[str, str]:
+    """The hypervisors whose address stands in the inventory (``ansible_host``), by that."""
+    found = {}
+    for host in hosts:
+        given = settings[host].get("ansible_host") if settings is not None and host in settings else None
+        with contextlib.suppress(ValueError):
+            found[str(ipaddress.ip_address(str(given if given is not None else host)))] = str(host)
+    return found
 
 
 def read_hosts(

@@ -20,6 +20,7 @@ from .capacity import HostCapacity
 from .choice import choose, notes_on
 from .homes import (
     between_two,
+    check_addresses,
     check_home,
     check_name,
     check_whole,
@@ -30,7 +31,7 @@ from .homes import (
     unfit_claims,
     unseen,
 )
-from .hosts import read_hosts, reasons_against, require_listed_once
+from .hosts import host_addresses, read_hosts, reasons_against, require_listed_once
 from .machine_type import BoundMachines, common_machine_type
 from .need import Need, images_of, need_of_spec
 from .options import PlacementOptions
@@ -87,6 +88,7 @@ def place(
         if found.get("building")
     }
     placed: dict[str, dict[str, str | None]] = {host: {} for host in capacities}
+    addresses = host_addresses(hosts, settings)
 
     for index, machine in enumerate(machines):
         if machine.absent:
@@ -112,6 +114,7 @@ def place(
             check_home(machine, running_on, hosts, titles[index])
             if not running_on:
                 check_name(machine, hosts, taken, titles[index])
+                check_addresses(machine, addresses)
             if refusal is None and (not running_on or (running_on[0], machine.name) in unfinished):
                 check_whole(machine, places[index])
             if refusal is None:

@@ -85,7 +85,7 @@ def _home(
     home = one_home(machine.name, homes, where, option="hypervisor: ")
     if home is not None and asked is not None:
         raise ConflictError(
-            f"it is on {home}, and the task asks for it to be removed from {asked}",
+            f"it is on {home}, and hypervisor says {asked}",
             where=where,
             hint=f"To have it removed, set hypervisor: {home}",
         )

@@ -112,7 +112,7 @@ def test_a_target_that_the_user_names_is_not_called_the_only_one() -> None:
         (move,) = plan(hosts, target="hv2", **spec)["moves"]
         assert (move["target"], move["why"]) == (
             "hv2",
-            "the task asks for it: 6144 MiB of free memory after this machine",
+            "as requested: 6144 MiB of free memory after this machine",
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import typing as t
 
 import pytest
@@ -249,6 +250,23 @@ def test_what_an_interrupted_run_has_left_takes_the_space_of_its_disks(kind: str
     counted = claimed or kind == "dir"
     assert where(result) == {"a": "hv1", "b": "hv2" if counted else "hv1"}
     assert result["decisions"]["hv1"]["pools_mib"] == {"default": 90_000}
+
+
+def test_a_new_machine_does_not_get_the_address_of_a_hypervisor() -> None:
+    hosts = {"hv1": facts(), "192.0.2.12": facts()}
+    settings = {"hv1": {"ansible_host": "192.0.2.11"}, "192.0.2.12": {}}
+    nic = {"name": "eth0", "bridge": "br0"}
+    for address, host in (("192.0.2.11/24", "hv1"), ("192.0.2.12/24", "192.0.2.12")):
+        words = complaint([spec("a", nics=[{**nic, "addresses": [address]}])], hosts, settings=settings)
+        assert words == f"vms[0].nics[0].addresses: {address} is the address of hypervisor {host}. Give another one"
+    run([spec("a", nics=[{**nic, "addresses": ["192.0.2.13/24"]}])], hosts, settings=settings)
+
+
+def test_two_loads_that_differ_are_not_said_to_be_equal() -> None:
+    hosts = {"hv1": facts(committed_mib=400), "hv2": facts(committed_mib=410)}
+    why = run([spec("a")], hosts)["assignments"][0]["why"]
+    best, following = re.findall(r"([0-9.]+)%", why)
+    assert float(best) < float(following)
 
 
 def test_the_spec_names_the_hypervisor() -> None:
@@ -582,9 +600,7 @@ def test_a_machine_is_not_made_again_on_the_hypervisor_that_the_spec_names() -> 
     hosts = {"hv1": facts(machines={"web1": (1024, 1)}), "hv2": facts(), "hv3": "no route"}
     for asked in ("hv2", "hv3"):
         text = complaint([spec("web1", hypervisor=asked)], hosts)
-        assert text.startswith(
-            f"vms[0] (web1): it is on hv1 already, and the task asks for {asked}. To move it, migrate"
-        )
+        assert text.startswith(f"vms[0] (web1): it is on hv1 already, and hypervisor says {asked}. To move it, migrate")
 
 
 def test_an_unknown_hypervisor_names_the_known_ones() -> None:
@@ -825,7 +841,7 @@ def test_a_machine_that_is_being_made_elsewhere_is_told_from_one_that_lives_ther
     hosts["hv2"]["machines"][0]["building"] = True
     words = complaint([spec("a", hypervisor="hv1")], hosts)
     assert words.startswith(
-        "vms[0] (a): a run that has not ended, or was interrupted, is creating it on hv2, but the task asks"
+        "vms[0] (a): a run that has not ended, or was interrupted, is creating it on hv2, but hypervisor says"
     )
     assert words.endswith("Set hypervisor: hv2 to finish it there; then it can be moved")
 

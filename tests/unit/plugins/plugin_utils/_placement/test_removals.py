@@ -74,8 +74,7 @@ def test_one_on_two_hypervisors_is_an_error_unless_its_entry_names_one() -> None
 def test_one_that_is_elsewhere_than_its_entry_says_is_an_error() -> None:
     hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor()}
     assert run([gone("web1", hypervisor="hv2"), gone("web2", hypervisor="hv7")], hosts)["errors"] == [
-        "virt_vms[0] (web1): it is on hv1, and the task asks for it to be removed from hv2. To have it removed, set "
-        "hypervisor: hv1",
+        "virt_vms[0] (web1): it is on hv1, and hypervisor says hv2. To have it removed, set hypervisor: hv1",
         "virt_vms[1] (web2): unknown hypervisor 'hv7'. Known: hv1, hv2",
     ]
 
