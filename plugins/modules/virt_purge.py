@@ -227,6 +227,12 @@ machines:
       elements: str
       returned: always
       sample: [delete volume web1-system.qcow2 of pool default, undefine web1]
+    snapshots:
+      description: The snapshots of the machine, which are deleted with it.
+      type: list
+      elements: str
+      returned: always
+      sample: [before-upgrade]
     volumes:
       description: The volumes of the machine.
       type: list

@@ -130,4 +130,6 @@ def _lines(result: Mapping[str, t.Any], hypervisor: str) -> list[str]:
     for volume in result.get("volumes") or []:
         place = "/".join(filter(None, [volume.get("pool"), volume.get("volume")]))
         lines.append(f"  {volume.get('action')} {place}: {volume.get('reason')}")
-    return [*lines, "  delete the machine itself"]
+    snapshots = result.get("snapshots") or []
+    with_them = f", with snapshot{'' if len(snapshots) == 1 else 's'} {', '.join(snapshots)}" if snapshots else ""
+    return [*lines, f"  delete the machine itself{with_them}"]

@@ -49,6 +49,7 @@ class PurgeResult:
             "state": None if plan is None else plan.state,
             "power": None if plan is None else plan.power_words,
             "actions": self.actions,
+            "snapshots": [] if plan is None else list(plan.snapshots),
             "volumes": [] if plan is None else [decision.as_result() for decision in plan.decisions],
             "shared": [] if plan is None else [one.shared.as_result() for one in plan.decisions if one.shared],
         }

@@ -36,6 +36,7 @@ class PurgePlan:
 
     state: libvirt's word for it. elsewhere: what other hypervisors say of its volumes, as in Usage. power: how it is
     shut down first, if that is asked for and it is active. power_words: how one that is active is switched off first.
+    snapshots: the names of those that go with it.
     """
 
     name: str
@@ -46,6 +47,7 @@ class PurgePlan:
     elsewhere: AskElsewhere | None = field(default=None, compare=False, repr=False)
     power: PowerResult | None = field(default=None, compare=False, repr=False)
     power_words: str | None = field(default=None, compare=False)
+    snapshots: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def going(self) -> list[VolumeDecision]:
@@ -90,7 +92,9 @@ def plan_purge(name: str, view: HypervisorView, options: PurgeOptions) -> PurgeP
     power = _plan_stop(domain, options) if domain.active and options.stop else None
     words = _power_words(power, options) if domain.active else None
     decisions = tuple(decide(domain, view, options))
-    return PurgePlan(name, uuid, domain.active, state, decisions, view.elsewhere, power, words)
+    with translate_errors(f"cannot list the snapshots of machine {name}"):
+        snapshots = tuple(sorted(one.getName() for one in domain.handle.listAllSnapshots(0)))
+    return PurgePlan(name, uuid, domain.active, state, decisions, view.elsewhere, power, words, snapshots)
 
 
 def _plan_stop(domain: Domain, options: PurgeOptions) -> PowerResult | None:

@@ -71,6 +71,14 @@ def test_what_goes_and_what_stays() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("snapshots", "words"), [([], ""), (["a"], ", with snapshot a"), (["a", "b"], ", with snapshots a, b")]
+)
+def test_snapshots_that_go_with_it_are_named(snapshots: list[str], words: str) -> None:
+    text = choose_purges({"hv1": answered({**machine("web1"), "snapshots": snapshots})}, ["web1"])["text"]
+    assert text == f"web1 on hv1 (shutoff):\n  delete the machine itself{words}"
+
+
 def test_all_that_may_not_be_removed_is_named_at_once() -> None:
     results = {
         "hv1": answered(machine("web1", failed=True, msg="web1 is running"), machine("web2"), absent("web3")),

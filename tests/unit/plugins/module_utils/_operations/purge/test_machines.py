@@ -147,7 +147,8 @@ def test_snapshots_and_saved_state_go_with_it(host: PurgeHost) -> None:
     machine = host.make(start=True)
     machine.snapshotCreateXML("<domainsnapshot><name>s1</name></domainsnapshot>", 0)
     machine.managedSave(0)
-    assert not host.one()["failed"]
+    result = host.one()
+    assert (result["failed"], result["snapshots"]) == (False, ["s1"])
     assert (host.names(), host.files()) == (set(), {})
 
 

@@ -54,6 +54,7 @@ def test_a_machine_goes_with_its_own_disks(host: PurgeHost) -> None:
         "state": "shutoff",
         "power": None,
         "actions": [f"delete volume {SYSTEM} of pool default, volume web1-data.raw of pool default", "undefine web1"],
+        "snapshots": [],
         "volumes": [
             {"pool": "default", "volume": name, "action": "delete", "reason": "it belongs to this machine"}
             for name in (SYSTEM, "web1-data.raw")
