@@ -218,16 +218,16 @@ def _merge_files(
     work = SnapshotWork(snapshot.facts.name, deleting=True, off=True, started=last_start(machine.name))
     note_begin(machine.power.handle, work)
     to_do = {target: one for target, one in merges.items() if one.to_do}
-    for number, (target, one) in enumerate(to_do.items(), 1):
-        at.append(HowFar(f"merge of disk {target}" + (f", {number} of {len(to_do)}" if len(to_do) > 1 else "")))
-        _merge(one)
     with contextlib.ExitStack() as held:
-        # Somebody may have started it meanwhile. It then writes to these files, and has to stay on them.
-        for one in to_do.values():
+        for number, (target, one) in enumerate(to_do.items(), 1):
+            at.append(HowFar(f"merge of disk {target}" + (f", {number} of {len(to_do)}" if len(to_do) > 1 else "")))
+            _merge(one)
             lock = DiskLock(one.file)
             held.callback(lock.release)
             lock.hold()
-        if machine.power.handle.isActive():
+        # Somebody may have started it before all were held, and stopped it again. What it has written to these files is
+        # not merged then, and it has to stay on them.
+        if machine.power.handle.isActive() or not is_off_since(work, machine.name):
             raise ConflictError(
                 f"machine {machine.name} was started while the files of its snapshot were merged",
                 hint="Shut it down, leave it off, and run it again",
@@ -254,9 +254,12 @@ def _require_not_newer(one: _Merge, *, begun: bool) -> None:
     """Raise ConflictError where the machine may have been on the file below, unseen, and stopped since: merged over it,
     what it has written there would be lost. begun: somebody has begun to merge it."""
     below_format = attribute(one.then, "driver", "type") or QCOW2
-    # The times of a device tell nothing of its content.
-    if not has_newer_below(one.file, one.below, below_format, devices=begun):
-        return
+    try:
+        # The times of a device tell nothing of its content.
+        if not has_newer_below(one.file, one.below, below_format, devices=begun):
+            return
+    except OSError as exc:
+        raise HostError(f"cannot read {exc.filename}: {exc.strerror}") from exc
     raise ConflictError(
         f"{one.below} was written to after {one.file}, and they differ, so it cannot be told which of the two has the "
         "latest data",

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import redefine, start_watch
@@ -325,6 +325,35 @@ def test_a_machine_that_was_started_meanwhile_stays_on_its_files(
     assert off.places["vdb"] == str(off.files["vdb"])
     assert off.domain.snapshotListNames() == ["now"]
     assert delete.deletion_begun(view(off.conn, "web1", "vm")) == "now"
+
+
+def test_one_that_was_started_and_stopped_meanwhile_stays_on_them_too(
+    off: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After one of its files was merged, and before all were held."""
+    merge = delete._merge
+
+    def merge_and_run(one: t.Any) -> None:
+        merge(one)
+        _write(Path(one.file), 3)
+        monkeypatch.setattr(start_watch, "last_start", lambda _machine: "later")
+
+    with monkeypatch.context() as patched, pytest.raises(ConflictError, match="was started while the files"):
+        patched.setattr(delete, "_merge", merge_and_run)
+        off.plan().steps[0].apply()
+    assert off.places["vda"] == str(off.files["vda"])
+    monkeypatch.setattr(delete, "last_start", lambda _machine: "later")
+    off.plan().steps[0].apply()
+    for file in off.below.values():
+        _run("qemu-io", "-r", "-f", "qcow2", "-c", "read -P 3 0 1M", str(file))
+    assert off.domain.snapshotListNames() == []
+
+
+def test_a_file_below_that_is_gone_is_said(off: Machine) -> None:
+    off.below["vdb"].unlink()
+    with pytest.raises(HostError, match=r"vdb\.qcow2"):
+        off.plan().steps[0].apply()
+    assert off.files["vdb"].exists()
 
 
 @pytest.mark.parametrize("fails", [True, False])
