@@ -179,14 +179,6 @@ _value:
       sample:
         hv1: [{name: web1, target: hv2, memory_ratio: 1.0, memory_reserve_mib: 256}]
         hv2: []
-    ahead:
-      description:
-        - The part of C(by_source) that M(brine.virt.virt_migrate) can check before any machine is moved.
-        - Not in it are machines in C(unfinished), and those that go where an earlier move has to make room first.
-      type: dict
-      sample:
-        hv1: [{name: web1, target: hv2, memory_ratio: 1.0, memory_reserve_mib: 256}]
-        hv2: []
     unfinished:
       description:
         - By the hypervisor that they came from, machines that have been moved, but whose old volumes an interrupted run

@@ -21,7 +21,9 @@ def machine(name: str, **nic: t.Any) -> dict[str, t.Any]:
 
 
 def read(*machines: dict[str, t.Any], there: t.Container[str] = (), **options: t.Any) -> int:
-    find = lambda name: Existing() if name in there else None  # noqa: E731
+    def find(name: str) -> Existing | None:
+        return Existing() if name in there else None
+
     return len(read_machines(list(machines), where="vms", existing=find, **options))
 
 
