@@ -5,7 +5,8 @@
 
 Two means together. QEMU's own lock on image files keeps every QEMU from opening the disk for writing: a machine with it
 cannot be started, and says that somebody else has the lock. The kernel lets go of it when this process dies. And what
-the file says of its last change tells of everybody who does not ask for that lock.
+the file says of its last change tells of everybody who does not ask for that lock. The same two tell whether a file
+was written to that a machine is not said to be on.
 """
 
 from __future__ import annotations

@@ -129,13 +129,13 @@ def arrange_boot_order(domain: etree._Element, named: Collection[str | None], kn
     kinds = domain.findall("os/boot")
     rest = [home for home in ordered if _boot_key(home) not in known]
     rest += [first for kind in kinds for first in _firsts(domain, kind.get("dev", ""), known) if first not in rest]
-    used = {_boot_number(home) for home in ordered if _boot_key(home) in named}
+    used = {boot_number(home) for home in ordered if _boot_key(home) in named}
     for home in ordered:
         if _boot_key(home) in known and _boot_key(home) not in named:
             home.remove(need(home, "boot"))
     last = 0
     for home in rest:
-        last = max(_boot_number(home), last + 1)
+        last = max(boot_number(home), last + 1)
         while last in used:
             last += 1
         boot = home.find("boot")
@@ -154,7 +154,7 @@ def in_boot_order(domain: etree._Element) -> list[str]:
 
 def _ordered(domain: etree._Element) -> list[etree._Element]:
     homes = (boot.getparent() for boot in domain.iterfind("devices/*/boot"))
-    return sorted((home for home in homes if home is not None), key=_boot_number)
+    return sorted((home for home in homes if home is not None), key=boot_number)
 
 
 def _firsts(domain: etree._Element, kind: str, known: Collection[str | None]) -> list[etree._Element]:
@@ -169,7 +169,8 @@ def _boot_key(device: etree._Element) -> str | None:
     return None if mac is None else mac.get("address")
 
 
-def _boot_number(device: etree._Element) -> int:
+def boot_number(device: etree._Element) -> int:
+    """Its place in the boot order; 0 where it is in none."""
     boot = device.find("boot")
     text = "" if boot is None else boot.get("order", "")
     return int(text) if text.isdigit() else 0

@@ -20,7 +20,7 @@ from ..._model.spec.disk import DISK_OPTIONS, Disk
 from ..._model.spec.fields.table import Values, covers, read_table, write_table
 from ..._model.spec.machine import Machine
 from ..._model.spec.nic import Nic
-from ..._model.xml.devices import SEED_TARGET, add_disk, disk_targets
+from ..._model.xml.devices import SEED_TARGET, add_disk, boot_number, disk_targets
 from ..._model.xml.disk_source import BLOCK, DiskSource
 from ..disks.new_volume import VolumeOwner
 from ..disks.planned import PlannedDisk, check_free_space, disk_step, plan_disk
@@ -135,9 +135,7 @@ def _drop_default(record: etree._Element, draft: Draft) -> bool:
 
 
 def _order(device: etree._Element | None) -> int | None:
-    boot = None if device is None else device.find("boot")
-    text = "" if boot is None else boot.get("order", "")
-    return int(text) if text.isdigit() else None
+    return None if device is None else boot_number(device) or None
 
 
 def _orders(xml: etree._Element) -> set[int]:

@@ -70,9 +70,9 @@ class _Boot(GroupField):
         super().write(parent, value)
 
 
-def drop_boot_orders(domain: etree._Element, keep: t.Container[etree._Element] = ()) -> bool:
-    """Take single devices, but those to keep, out of the boot order; whether there was one."""
-    orders = [order for order in domain.iterfind("devices/*/boot") if order.getparent() not in keep]
+def drop_boot_orders(domain: etree._Element) -> bool:
+    """Take single devices out of the boot order; whether there was one."""
+    orders = domain.findall("devices/*/boot")
     for order in orders:
         drop(order)
     return bool(orders)
