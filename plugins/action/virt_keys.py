@@ -194,8 +194,7 @@ def _names_of_silent(ca_store: CaStore, peers: t.Mapping[str, t.Any] | None, hos
         if peer != host and not _texts(answer.get("names") if isinstance(answer, t.Mapping) else None)
     }
     found: dict[str, str] = {}
-    for path in [path for one in ca_store.all for path in ca_store.issued(one)] if silent else []:
-        certificate = certs.read_certificates(path.read_text(encoding="ascii"), str(path))[0]
+    for certificate in ca_store.certificates() if silent else ():
         owner = certs.common_name(certificate)
         if owner in silent and certs.days_left(certificate) >= 0:
             found.update({as_name(name): str(owner) for name in certs.names(certificate)})
@@ -439,7 +438,8 @@ class CertificateTask:
             "issuers": last["issuers"],
             "names": sorted({as_name(name) for name in _texts(first.get("names"))} - set(self._inventory_owners)),
             "actions": done,
-            "unissued": unissued(self._ca_store, self._options["revoked"]),
+            # Without the option one is an error.
+            "unissued": unissued(self._ca_store, self._options["revoked"]) if self._options["ignore_unissued"] else [],
             "kept": [path for answer in both for path in answer["kept"]],
             "reloaded": any(answer["reloaded"] for answer in both),
             "diff": {"before": "", "after": "".join(f"{line}\n" for line in done)},

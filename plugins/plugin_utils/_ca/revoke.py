@@ -1,12 +1,16 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Revocation lists. What was revoked once stays so: the list itself, in the authority's folder, is its memory."""
+"""Revocation lists. What was revoked once stays so: the list itself, in the authority's folder, is its memory.
+
+Authorities of one name have one list, as with one's own that was renewed: GnuTLS, and so libvirt and QEMU, heeds of
+several lists under one name the newest alone, and takes it from each authority of that name.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from pathlib import Path
 
 from ...module_utils._base.errors import InputError, NotFoundError
@@ -32,32 +36,28 @@ def revocation_lists(
     saved then.
     """
     wanted = _find_serials(ca_store, revoked, trusted, ignore_unissued=ignore_unissued)
-    lists = [(one, *_list_of(ca_store, one, wanted.get(one.short, set()))) for one in ca_store.all]
-    for ca, text, is_new in lists:
+    by_name: dict[bytes, list[CertificateAuthority]] = {}
+    for ca in ca_store.all:
+        by_name.setdefault(ca.certificate.subject.public_bytes(), []).append(ca)
+    lists = [_list_of(ca_store, several, wanted.get(name, set())) for name, several in by_name.items()]
+    for path, text, is_new in lists:
         if save and is_new:
-            write(_path(ca_store, ca), text.encode(), 0o644)
-    return "".join(text for _ca, text, _is_new in lists)
-
-
-def _path(ca_store: CaStore, ca: CertificateAuthority) -> Path:
-    return ca_store.folder / f"{ca.short}.crl"
+            write(path, text.encode(), 0o644)
+    return "".join(text for _path, text, _is_new in lists)
 
 
 def _find_serials(
     ca_store: CaStore, revoked: Sequence[str], trusted: Container[x509.Certificate], *, ignore_unissued: bool
-) -> dict[str, set[int]]:
-    """The serial numbers by the authority that they are from. One that is not noted here, as of a certificate that was
-    signed by hand, may be from any that is trusted."""
-    wanted: dict[str, set[int]] = {}
-    issued = [(one, path) for one in ca_store.all for path in ca_store.issued(one)] if revoked else []
-    issued_certificates = [
-        (one, certs.read_certificates(path.read_text(encoding="ascii"), str(path))[0]) for one, path in issued
-    ]
+) -> dict[bytes, set[int]]:
+    """The serial numbers by the name of the authority that they are from. One that is not noted here, as of a
+    certificate that was signed by hand, may be from any that is trusted."""
+    wanted: dict[bytes, set[int]] = {}
+    issued = list(ca_store.certificates()) if revoked else []
     for index, entry in enumerate(revoked):
         serial = int(entry.replace(":", ""), 16) if _SERIAL.fullmatch(entry) else None
-        found = [(a, c) for a, c in issued_certificates if entry == certs.common_name(c) or c.serial_number == serial]
-        for ca, certificate in found:
-            wanted.setdefault(ca.short, set()).add(certificate.serial_number)
+        found = [one for one in issued if entry == certs.common_name(one) or one.serial_number == serial]
+        for certificate in found:
+            wanted.setdefault(certificate.issuer.public_bytes(), set()).add(certificate.serial_number)
         if not found and serial is None and not ignore_unissued:
             raise NotFoundError(
                 f"no certificate was issued to {entry}",
@@ -67,37 +67,31 @@ def _find_serials(
         if not found and serial is not None:
             for ca in ca_store.all:
                 if ca.key is not None or ca.certificate in trusted:
-                    wanted.setdefault(ca.short, set()).add(serial)
+                    wanted.setdefault(ca.certificate.subject.public_bytes(), set()).add(serial)
     return wanted
+
+
+def _path(ca_store: CaStore, ca: CertificateAuthority) -> Path:
+    return ca_store.folder / f"{ca.short}.crl"
 
 
 def unissued(ca_store: CaStore, revoked: Sequence[str]) -> list[str]:
     """Which of these are CNs that nothing was issued to."""
-    found = []
-    for entry in revoked:
-        try:
-            _find_serials(ca_store, [entry], (), ignore_unissued=False)
-        except NotFoundError:
-            found.append(entry)
-    return found
+    owners = set(map(certs.common_name, ca_store.certificates())) if revoked else set()
+    return [entry for entry in revoked if entry not in owners and not _SERIAL.fullmatch(entry)]
 
 
-def _list_of(ca_store: CaStore, ca: CertificateAuthority, wanted: set[int]) -> tuple[str, bool]:
-    """The list of an authority with these on it, and whether it is a new one."""
+def _list_of(
+    ca_store: CaStore, several: Sequence[CertificateAuthority], wanted: Collection[int]
+) -> tuple[Path, str, bool]:
+    """The list of the authorities of one name with these on it: where it is noted, its text, and whether it is new."""
+    ca = next((one for one in several if one.key is not None), several[0])
     path = _path(ca_store, ca)
-    text = path.read_text(encoding="ascii") if path.exists() else ""
-    found = certs.read_revocation_lists(text)
-    if text.strip() and not found:
-        # Another one in its place would let in again all that it has revoked.
-        raise InputError(
-            f"{path} cannot be read",
-            where="authority",
-            hint="Restore it from a backup, or copy its list from /etc/pki/CA/cacrl.pem of a host",
-        )
-    listed = {entry.serial_number: entry for entry in found[0]} if found else {}
-    fresh = sorted(wanted - set(listed))
+    text, noted = _read_list(path)
+    listed = {entry.serial_number: entry for one in several for entry in _read_list(_path(ca_store, one))[1]}
+    fresh = sorted({*wanted, *listed} - {entry.serial_number for entry in noted})
     if not fresh:
-        return text, False
+        return path, text, False
     if ca.key is None:
         raise InputError(
             f"the key of {certs.subject(ca.certificate)}, which hosts trust, is not here, so it cannot revoke "
@@ -112,20 +106,34 @@ def _list_of(ca_store: CaStore, ca: CertificateAuthority, wanted: set[int]) -> t
         .last_update(max(certs.now(), certs.not_before(ca.certificate)))
         # As long as the authority: OpenSSL refuses everybody once a list is too old. GnuTLS does not check that.
         .next_update(certs.not_after(ca.certificate))
-        .add_extension(x509.CRLNumber(_number(found) + 1), critical=False)
+        .add_extension(x509.CRLNumber(_number(noted) + 1), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.key.public_key()), critical=False)
     )
     for entry in listed.values():
         builder = builder.add_revoked_certificate(entry)
-    for serial in fresh:
+    for serial in sorted(set(wanted) - set(listed)):
         entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(certs.now()).build()
         builder = builder.add_revoked_certificate(entry)
     made = builder.sign(ca.key, hashes.SHA256())
-    return certs.lists_as_pem([made]), True
+    return path, certs.lists_as_pem([made]), True
 
 
-def _number(found: Sequence[x509.CertificateRevocationList]) -> int:
+def _read_list(path: Path) -> tuple[str, x509.CertificateRevocationList | tuple[()]]:
+    """What an authority has noted as revoked: the text of the list, and the list."""
+    text = path.read_text(encoding="ascii") if path.exists() else ""
+    found = certs.read_revocation_lists(text)
+    if text.strip() and not found:
+        # Another one in its place would let in again all that it has revoked.
+        raise InputError(
+            f"{path} cannot be read",
+            where="authority",
+            hint="Restore it from a backup, or copy its list from /etc/pki/CA/cacrl.pem of a host",
+        )
+    return text, found[0] if found else ()
+
+
+def _number(noted: x509.CertificateRevocationList | tuple[()]) -> int:
     try:
-        return int(found[0].extensions.get_extension_for_class(x509.CRLNumber).value.crl_number) if found else 0
+        return int(noted.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number) if noted else 0
     except x509.ExtensionNotFound:
         return 0

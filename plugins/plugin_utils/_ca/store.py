@@ -95,6 +95,11 @@ class CaStore:
         """Files of all that an authority has signed."""
         return (self.folder / "issued" / ca.short).glob("*.pem")
 
+    def certificates(self) -> t.Iterator[x509.Certificate]:
+        """All that these authorities have signed."""
+        for path in (path for ca in self.all for path in self.issued(ca)):
+            yield certs.read_certificates(path.read_text(encoding="ascii"), str(path))[0]
+
 
 def open_ca_store(folder: str, ca_options: CaOptions, *, save: bool) -> CaStore:
     """The authorities in this folder. A current one is made where it is missing, in memory only unless save."""

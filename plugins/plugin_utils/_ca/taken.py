@@ -62,8 +62,7 @@ def _valid_servers(ca_store: CaStore, revocations: str) -> Iterator[x509.Certifi
     """What authorities have issued to servers, and has neither ended nor been revoked."""
     lists = certs.read_revocation_lists(revocations)
     revoked = {(one.issuer, entry.serial_number) for one in lists for entry in one}
-    for path in itertools.chain.from_iterable(map(ca_store.issued, ca_store.all)):
-        certificate = certs.read_certificates(path.read_text(encoding="ascii"), str(path))[0]
+    for certificate in ca_store.certificates():
         if (
             "server" in certs.purposes(certificate)
             and certs.not_after(certificate) > certs.now()

@@ -634,6 +634,31 @@ def test_an_authority_that_is_to_go_keeps_no_serial_number_from_being_revoked(cl
     assert revoked_by(cloud.read(PLACES[0][1])) == {"CN=New": {0x1234567890AB}}
 
 
+@pytest.mark.parametrize("last", ["new", "old"])
+def test_an_own_authority_that_is_renewed_under_its_name_keeps_what_was_revoked(cloud: Cloud, last: str) -> None:
+    """GnuTLS heeds one list of a name alone, the newest."""
+    old, new = Company(cloud.place / "old"), Company(cloud.place / "new")
+    serials = {}
+    for host, company in (("hv2", old), ("hv3", new)):
+        serials[host] = {int(one["serial"], 16) for one in cloud.keep(host, **company.options)["certificates"]}
+    if last == "old":
+        # Both have a list of their own, as they had before there was one for a name, and the old one's is the newer.
+        cloud.keep("hv3", revoked=["hv3"], **new.options)
+        new_list = next((cloud.place / "authority").glob("*.crl"))
+        hidden = new_list.rename(cloud.place / "hidden")
+        cloud.keep("hv2", revoked=["hv2"], **old.options)
+        hidden.rename(new_list)
+    else:
+        cloud.keep("hv1", revoked=["hv2"], **old.options)
+    for _again in range(2):
+        cloud.keep("hv1", revoked=["hv3", "hv2"], **new.options)
+        assert cloud.read(PLACES[0][1]).count("BEGIN X509 CRL") == 1
+        assert revoked_by(cloud.read(PLACES[0][1])) == {"CN=Company": serials["hv2"] | serials["hv3"]}
+    assert not cloud.keep("hv1", **new.options)["changed"]
+    # The former one's key is not needed for it.
+    assert not [path for path in (cloud.place / "authority").glob("*.key")]
+
+
 def test_a_host_that_joins_changes_nothing_on_the_others(cloud: Cloud) -> None:
     """The playbook's two tasks, as roles/virt_tls calls them, on two hosts and then on three."""
 
@@ -671,6 +696,7 @@ def test_a_name_without_certificates_is_passed_over_only_on_request(cloud: Cloud
         cloud.keep("hv1", revoked=["hv9"])
     passed_over = cloud.keep("hv1", revoked=["hv9", "12345678"], ignore_unissued=True)
     assert passed_over["unissued"] == ["hv9"]
+    assert cloud.keep("hv1", revoked=["hv9", "hv1"], ignore_unissued=True)["unissued"] == ["hv9"]
     assert cloud.keep("hv1")["unissued"] == []
 
 
