@@ -35,7 +35,8 @@ options:
       - By the name of a hypervisor, all machines that it has now, as M(brine.virt.virt_info) returns them. Machines of
         the file that it does not have are removed, unless another one has them; with an empty list all of its machines
         are.
-      - Lines of hypervisors that are not named here stay, except for machines that are on one of these now.
+      - Lines of hypervisors that are not named here stay. Of machines that are on one of these now only the key does,
+        so that no hypervisor gives another one's machine other keys.
     type: dict
     default: {}
   complete:

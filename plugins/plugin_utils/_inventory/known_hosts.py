@@ -6,6 +6,8 @@
 One line a key: ``virt-<uuid> <type> <key> brine.virt:<hypervisor> <name>``. The comment at the end is how this code
 knows its own lines; all others belong to somebody else and stay. A key is good for the alias alone: a guest can claim
 any address, and a machine's name can be that of another host. Lines of earlier versions have both, and lose them.
+A line without the machine's name says nothing of where the machine is: another hypervisor has said that it has it now.
+The key stays known until the first one says that the machine is gone: a hypervisor that lies could bring another next.
 A machine without host keys has a comment, ``# virt-<uuid> brine.virt:<hypervisor> <name>``: where it is has to be known
 when nobody asks its hypervisor any more. Format: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
 """
@@ -164,13 +166,19 @@ def _alias_alone(line: str) -> str:
     return _line(own["uuid"], own["key"], own["hypervisor"], _name_in(own))
 
 
+def _key_alone(line: str) -> str | None:
+    """A line of ours that no longer says where the machine is; None of one without a key."""
+    own = _OWN_LINE.fullmatch(line.removesuffix("\r"))
+    return _line(own["uuid"], own["key"], own["hypervisor"], None) if own else None
+
+
 def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, drop_gone: bool) -> list[str]:
     """The lines of the file after these answers of hypervisors.
 
     A line that is right keeps its place: the file changes only when its content does. A hypervisor that did not answer
-    keeps its lines, but for machines that have turned up on another one and are not off there; so does a machine that
-    was listed, but not read. drop_gone: lines of machines that a hypervisor no longer has go; False when the answers
-    are not of now.
+    keeps its lines, without the name where the machine has turned up on another one and is not off there; so does a
+    machine that was listed, but not read. drop_gone: lines of machines that a hypervisor no longer has go; False when
+    the answers are not of now.
     """
     answers = _believed(old, answers, complete=drop_gone)
     answered = {answer["hypervisor"]: answer["machines"] for answer in answers if answer.get("machines") is not None}
@@ -195,18 +203,17 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
     own_lines += [line for lines in comments.values() for line in lines]
     right = set(own_lines)
 
-    def stays(line: str) -> bool:
+    def left_of(line: str) -> str | None:
         own = _own(line)
         if not own or _alias_alone(line) in right:
-            return True
+            return _alias_alone(line)
         if own.hypervisor not in new:
             gone = moved_here if not line.startswith("#") else listed_here
-            return not (drop_gone and own.uuid in gone - off)
-        if (own.hypervisor, own.uuid) in unread:
-            return True
-        return not drop_gone and own.uuid not in new[own.hypervisor]
+            return _key_alone(line) if drop_gone and own.uuid in gone - off else _alias_alone(line)
+        stays = (own.hypervisor, own.uuid) in unread or (not drop_gone and own.uuid not in new[own.hypervisor])
+        return _alias_alone(line) if stays else None
 
-    kept = [_alias_alone(line) for line in old if stays(line)]
+    kept = [left for line in old if (left := left_of(line)) is not None]
     # Of equal lines of ours one is enough; somebody else's may be there twice, such as blank ones.
     merged: list[str] = []
     seen: set[str] = set()
@@ -229,12 +236,15 @@ def add_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> lis
     }
 
     right = set(merge_lines([], believed, drop_gone=False))
+    asked = {(answer["hypervisor"], record["uuid"]) for answer in answers for record in answer["machines"]}
 
-    def is_old(line: str) -> bool:
+    def left_of(line: str) -> str | None:
         own = _own(line)
-        return own is not None and own.uuid in here and _alias_alone(line) not in right
+        if own is None or own.uuid not in here or _alias_alone(line) in right:
+            return line
+        return None if (own.hypervisor, own.uuid) in asked else _key_alone(line)
 
-    return merge_lines([line for line in old if not is_old(line)], believed, drop_gone=False)
+    return merge_lines([left for line in old if (left := left_of(line)) is not None], believed, drop_gone=False)
 
 
 def without_machines(lines: Sequence[str], gone: Mapping[str, t.Collection[str]]) -> list[str]:

@@ -49,6 +49,11 @@ def _line(number: int, hypervisor: str = "hv1") -> str:
     return f"virt-{_uuid(number)} {KEY} brine.virt:{hypervisor} m{number}"
 
 
+def _nameless(number: int, hypervisor: str) -> str:
+    """Of a machine that another one said it has, while this hypervisor said nothing: no place, but a key."""
+    return _line(number, hypervisor).removesuffix(f" m{number}")
+
+
 def _comment(number: int, hypervisor: str = "hv1") -> str:
     """Of a machine without host keys."""
     return f"# virt-{_uuid(number)} brine.virt:{hypervisor} m{number}"
@@ -117,7 +122,9 @@ FOREIGN = ["# mine", "github.com ssh-ed25519 AAAA", "", "virt-not-ours ssh-ed255
         # Migrated.
         ([_line(1)], [_answer("hv1"), _answer("hv2", _record(1))], True, [_line(1, "hv2")]),
         # Migrated away from one that does not answer any more, or is not asked.
-        ([_line(1, "hv9")], [_answer("hv1", _record(1))], True, [_line(1)]),
+        ([_line(1, "hv9")], [_answer("hv1", _record(1))], True, [_nameless(1, "hv9"), _line(1)]),
+        ([_nameless(1, "hv9"), _line(1)], [_answer("hv1", _record(1)), _answer("hv9")], True, [_line(1)]),
+        ([_nameless(1, "hv9")], [_answer("hv9", _record(1))], True, [_line(1, "hv9")]),
         ([_line(1, "hv9")], [_answer("hv1", _record(1, host_keys=[]))], True, [_line(1, "hv9"), _comment(1)]),
         # Old lines lose their names and addresses, those that stay too.
         ([_old_line(1)], [_answer("hv1", _record(1))], True, [_line(1)]),
@@ -138,8 +145,9 @@ def test_where_machines_were_seen_last() -> None:
 def test_machines_are_noted_where_they_are_now_and_no_other_one_is_gone() -> None:
     old = [*FOREIGN, _line(1, "hv2"), _comment(2), _line(3), _line(4, "hv3")]
     here = [_answer("hv1", _record(1), _record(2), _record(4, vcpus=None, host_keys=[])), _answer("hv2")]
-    assert add_lines(old, here) == [*FOREIGN, _line(3), _line(4, "hv3"), _line(1), _line(2)]
-    assert add_lines(old[4:5], [_answer("hv1", _record(1, host_keys=[]))]) == [_comment(1)]
+    assert add_lines(old, here) == [*FOREIGN, _nameless(1, "hv2"), _line(3), _line(4, "hv3"), _line(1), _line(2)]
+    assert add_lines(add_lines(old, here), here) == add_lines(old, here)
+    assert add_lines(old[4:5], [_answer("hv1", _record(1, host_keys=[]))]) == [_nameless(1, "hv2"), _comment(1)]
 
 
 def test_lines_that_are_right_stay_where_they_are() -> None:
@@ -260,6 +268,21 @@ def test_a_hypervisor_gives_no_keys_to_the_machine_of_another(answers: list[dict
     both = [_line(1), _line(1, "hv2")]
     later = merge_lines(both, [_answer("hv1", _record(1)), answers[-1]], drop_gone=True)
     assert not [line for line in later if OTHER in line]
+
+
+@pytest.mark.parametrize("change", ["inventory", "add"])
+def test_nor_by_saying_the_same_first_while_that_one_says_nothing(change: str) -> None:
+    lines = [_line(1)]
+    for key in (KEY, OTHER, OTHER):
+        answers = [_answer("hv2", _record(1, state="running", host_keys=[key]))]
+        lines = add_lines(lines, answers) if change == "add" else merge_lines(lines, answers, drop_gone=True)
+        assert [line for line in lines if KEY in line]
+        assert not [line for line in lines if OTHER in line]
+    # Nor does it take the keys away that the first one has for it.
+    later = merge_lines(lines, [_answer("hv1", _record(1)), *answers], drop_gone=True)
+    assert later == [_comment(1, "hv2"), _line(1)] or later == [_line(1), _comment(1, "hv2")]
+    # A hypervisor that is gone for good is said to have nothing.
+    assert _other(1, "hv2") in merge_lines(lines, [_answer("hv1"), *answers], drop_gone=True)
 
 
 def test_two_hypervisors_with_different_keys_for_one_machine_are_both_not_believed() -> None:
