@@ -218,9 +218,15 @@ def is_issued_by(signed: t.Any, ca: x509.Certificate) -> bool:
 def is_ca(certificate: x509.Certificate) -> bool:
     """Whether a certificate may sign others."""
     try:
-        return bool(certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca)
+        extensions = certificate.extensions
+        if not extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
+            return False
     except (x509.ExtensionNotFound, ValueError):
         return False
+    try:
+        return bool(extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign)
+    except x509.ExtensionNotFound:
+        return True
 
 
 def describe(certificate: x509.Certificate) -> dict[str, t.Any]:

@@ -171,7 +171,11 @@ def _own(ca_options: CaOptions) -> CertificateAuthority:
     key = load_key(Path(ca_options.key or ""), ca_options.passphrase, certificate)
     where = "authority_certificate"
     if not certs.is_ca(certificate):
-        raise InputError(f"{path} holds {certs.subject(certificate)}, which is not an authority", where=where)
+        raise InputError(
+            f"{path} holds {certs.subject(certificate)}, which is not an authority",
+            where=where,
+            hint="Its basicConstraints need CA:TRUE, and its keyUsage, if it has any, keyCertSign",
+        )
     if certs.days_left(certificate) < 1:
         raise InputError(f"{certs.subject(certificate)} expired on {certs.not_after(certificate).date()}", where=where)
     return CertificateAuthority(certificate, tuple(chain), key)

@@ -197,6 +197,10 @@ def test_an_own_authority_has_to_be_one(tmp_path: Path) -> None:
     leaf = own_authority(tmp_path, "-addext", "basicConstraints=critical,CA:FALSE", name="leaf")
     with pytest.raises(InputError, match="which is not an authority"):
         opened(tmp_path, own=leaf)
+    # Neither GnuTLS nor OpenSSL would take what it signs.
+    mute = own_authority(tmp_path, "-addext", "keyUsage=critical,digitalSignature,cRLSign", name="mute")
+    with pytest.raises(InputError, match="which is not an authority.*keyUsage"):
+        opened(tmp_path, own=mute)
     own, other = own_authority(tmp_path), own_authority(tmp_path, name="other")
     with pytest.raises(InputError, match="does not hold the key of O=firm,CN=own"):
         opened(tmp_path, certificate=own["certificate"], key=other["key"])
