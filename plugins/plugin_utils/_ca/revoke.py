@@ -16,7 +16,7 @@ from pathlib import Path
 from ...module_utils._base.errors import InputError, NotFoundError
 from ...module_utils._tls import certificates as certs
 from ...module_utils._tls.certificates import hashes, x509
-from .store import CaStore, CertificateAuthority, write
+from .store import CaStore, CertificateAuthority, ca_errors, key_identifier, write
 
 _SERIAL = re.compile(r"(0x)?[0-9A-Fa-f:]{8,59}")
 
@@ -107,7 +107,7 @@ def _list_of(
         # As long as the authority: OpenSSL refuses everybody once a list is too old. GnuTLS does not check that.
         .next_update(certs.not_after(ca.certificate))
         .add_extension(x509.CRLNumber(_number(noted) + 1), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.key.public_key()), critical=False)
+        .add_extension(key_identifier(ca.certificate), critical=False)
     )
     for entry in listed.values():
         builder = builder.add_revoked_certificate(entry)
@@ -120,7 +120,8 @@ def _list_of(
 
 def _read_list(path: Path) -> tuple[str, x509.CertificateRevocationList | tuple[()]]:
     """What an authority has noted as revoked: the text of the list, and the list."""
-    text = path.read_text(encoding="ascii") if path.exists() else ""
+    with ca_errors(path.parent):
+        text = path.read_text(encoding="ascii") if path.exists() else ""
     found = certs.read_revocation_lists(text)
     if text.strip() and not found:
         # Another one in its place would let in again all that it has revoked.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ...module_utils._base.errors import InputError
 from ...module_utils._tls import certificates as certs
 from ...module_utils._tls.certificates import ExtendedKeyUsageOID, UnsupportedAlgorithm, hashes, x509
-from .store import CLOCK_SKEW, CaStore, CertificateAuthority, key_usage, write
+from .store import CLOCK_SKEW, CaStore, CertificateAuthority, key_identifier, key_usage, write
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def sign(ca_store: CaStore, ca: CertificateAuthority, request: str, certificate_
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([usages[certificate_spec.purpose]]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        .add_extension(_ca_key_identifier(ca.certificate), critical=False)
+        .add_extension(key_identifier(ca.certificate), critical=False)
     )
     if isinstance(public, certs.rsa.RSAPublicKey):
         # Not for ECDSA: libvirt and QEMU ask for keyEncipherment where there is any usage, and ECDSA must not have it
@@ -83,11 +83,3 @@ def _public_key(request: str, certificate_spec: CertificateSpec) -> certs.Public
             f"{public.key_size} bits"
         )
     return public
-
-
-def _ca_key_identifier(ca: x509.Certificate) -> x509.AuthorityKeyIdentifier:
-    try:
-        found = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-    except x509.ExtensionNotFound:
-        return x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())  # type: ignore[arg-type]
-    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(found)

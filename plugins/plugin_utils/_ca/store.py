@@ -97,14 +97,16 @@ class CaStore:
 
     def certificates(self) -> t.Iterator[x509.Certificate]:
         """All that these authorities have signed."""
-        for path in (path for ca in self.all for path in self.issued(ca)):
-            yield certs.read_certificates(path.read_text(encoding="ascii"), str(path))[0]
+        with ca_errors(self.folder):
+            found = [(path, path.read_text(encoding="ascii")) for ca in self.all for path in self.issued(ca)]
+        for path, text in found:
+            yield certs.read_certificates(text, str(path))[0]
 
 
 def open_ca_store(folder: str, ca_options: CaOptions, *, save: bool) -> CaStore:
     """The authorities in this folder. A current one is made where it is missing, in memory only unless save."""
     place = Path(folder).expanduser()
-    with _errors(place), locked(place) if save else contextlib.nullcontext():
+    with ca_errors(place), locked(place) if save else contextlib.nullcontext():
         known = list(_load_all(place, ca_options))
         current = _own(ca_options) if ca_options.certificate else _made(known, ca_options)
         if current is None:
@@ -249,6 +251,15 @@ def key_usage(**wanted: bool) -> x509.KeyUsage:
     return x509.KeyUsage(**{word: wanted.get(word, False) for word in words.split()})
 
 
+def key_identifier(ca: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    """How what an authority signs names its key: as the authority itself does, however it has made that."""
+    try:
+        found = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())  # type: ignore[arg-type]
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(found)
+
+
 def _save(place: Path, ca: CertificateAuthority, ca_options: CaOptions) -> None:
     if ca.key is not None and not ca_options.certificate:
         # The key first: a certificate without its key would be taken for a former authority.
@@ -261,8 +272,9 @@ def write(path: Path, content: bytes, mode: int) -> None:
 
     Hosts trust an authority a moment later: one whose key a loss of power takes away could not be used, nor replaced.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(str(path), content, mode)
+    with ca_errors(path.parent):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(str(path), content, mode)
     # Its folder may be new itself; one that is only passed through may not be opened.
     with contextlib.suppress(OSError):
         sync_folder(path.parent.parent)
@@ -285,7 +297,8 @@ def locked(place: Path) -> t.Iterator[None]:
 
 
 @contextlib.contextmanager
-def _errors(place: Path) -> t.Iterator[None]:
+def ca_errors(place: Path) -> t.Iterator[None]:
+    """Have what goes wrong with files of the authority's folder be a sentence. Raises VirtError."""
     try:
         yield
     except (OSError, UnicodeDecodeError) as exc:

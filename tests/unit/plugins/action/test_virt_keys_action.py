@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import itertools
 import json
 import os
@@ -905,6 +906,22 @@ def test_a_moment_is_in_utc() -> None:
     assert str(read_timestamp("2027-01-31T12:00:00+01:00")) == "2027-01-31 12:00:00+01:00"
     with pytest.raises(InputError, match="soon is not a valid timestamp"):
         read_timestamp("soon")
+
+
+@pytest.mark.parametrize("options", [{"names": ["more.example"]}, {"revoked": ["hv1"]}])
+def test_a_full_disk_of_the_controller_is_a_sentence(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, options: dict[str, t.Any]
+) -> None:
+    cloud.keep()
+    before = {path: text for path, text in cloud.all().items() if not path.endswith(".new")}
+
+    def write_whole(*_args: t.Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("ansible_collections.brine.virt.plugins.plugin_utils._ca.store.write_whole", write_whole)
+    with pytest.raises(VirtError, match="the authority in .* cannot be used: .*No space left on device"):
+        cloud.keep(**options)
+    assert {path: text for path, text in cloud.all().items() if not path.endswith(".new")} == before
 
 
 def test_a_list_that_cannot_be_read_is_not_taken_for_an_empty_one(cloud: Cloud) -> None:

@@ -165,6 +165,24 @@ def test_only_what_was_issued_can_be_revoked_by_name(ca_store: CaStore) -> None:
     assert [entry.serial_number for entry in made] == [0x0123456789ABCDEF]
 
 
+def test_the_list_names_its_authority_as_certificates_do(tmp_path: Path) -> None:
+    """Or OpenSSL does not take it for a list of that authority. How an identifier is made is free (RFC 7093)."""
+    files = {"certificate": str(tmp_path / "own.pem"), "key": str(tmp_path / "own.key")}
+    (tmp_path / "own.cnf").write_text(
+        "[req]\ndistinguished_name=name\nx509_extensions=more\nprompt=no\n[name]\nCN=own\n[more]\n"
+        "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n"
+        f"subjectKeyIdentifier={'0123456789' * 4}\n"
+    )
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:3072", "-nodes", "-days", "1000"]
+    command += ["-config", str(tmp_path / "own.cnf"), "-out", files["certificate"], "-keyout", files["key"]]
+    subprocess.run(command, check=True, capture_output=True)
+    ca_store = open_ca_store(str(tmp_path / "authority"), replace(CA_OPTIONS, **files), save=True)
+    (tmp_path / "leaf.pem").write_text(certs.as_pem([issue(ca_store, name="hv2"), issue(ca_store)][1:]))
+    (tmp_path / "list.pem").write_text(revocation_lists(ca_store, ["hv2"], save=True))
+    check = ["openssl", "verify", "-crl_check", "-CAfile", files["certificate"], "-CRLfile", str(tmp_path / "list.pem")]
+    subprocess.run([*check, str(tmp_path / "leaf.pem")], check=True, capture_output=True)
+
+
 def follow(ca_store: CaStore) -> CaStore:
     """A second authority, after the first."""
     return open_ca_store(str(ca_store.folder), replace(CA_OPTIONS, organization="next"), save=True)
