@@ -47,22 +47,27 @@ def install_certificate(key_pair: KeyPairFiles, text: str, *, valuable: bool) ->
     return [path for path in kept if path]
 
 
-def finish_installation(key_pair: KeyPairFiles) -> bool:
-    """Put in place what waits, when a certificate waits that has its key. Returns whether something was."""
-    text = read_text(staged(key_pair.certificate))
-    if text is None:
-        return False
+def find_waiting_key(key_pair: KeyPairFiles) -> str | None:
+    """Where the key of the certificate that waits is: beside the old one still, or in its place; None without one."""
+    text = read_text(staged(key_pair.certificate)) or ""
     try:
         wanted = certs.public_bytes(certs.read_certificates(text, key_pair.certificate)[0].public_key())
     except InputError:
-        wanted = b""
+        return None
     for path in (staged(key_pair.key), key_pair.key):
         key = load_key(path)
         if key is not None and certs.public_bytes(key.public_key()) == wanted:
-            os.replace(path, key_pair.key)
-            sync_folder(os.path.dirname(key_pair.key))
-            os.replace(staged(key_pair.certificate), key_pair.certificate)
-            sync_folder(os.path.dirname(key_pair.certificate))
-            return True
-    os.unlink(staged(key_pair.certificate))
-    return False
+            return path
+    return None
+
+
+def finish_installation(key_pair: KeyPairFiles) -> None:
+    """Put in place the certificate that waits, and its key; without its key it goes."""
+    path = find_waiting_key(key_pair)
+    if path is None:
+        os.unlink(staged(key_pair.certificate))
+        return
+    os.replace(path, key_pair.key)
+    sync_folder(os.path.dirname(key_pair.key))
+    os.replace(staged(key_pair.certificate), key_pair.certificate)
+    sync_folder(os.path.dirname(key_pair.certificate))

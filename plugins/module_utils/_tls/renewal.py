@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from .._base.errors import ConflictError
@@ -70,13 +70,25 @@ class RenewalReport:
 
 def prepare(places: TlsFiles, spec: TlsSpec, trust_update: TrustUpdate, report: RenewalReport) -> None:
     """The first visit."""
+    # In check mode, where a certificate that waits and its key still are.
+    waiting: dict[str, KeyPairFiles] = {}
     for key_pair in places.key_pairs:
-        if not trust_update.only_trust and os.path.exists(staged(key_pair.certificate)):
-            report.act(
-                f"finished {key_pair.certificate}", key_pair.kind, partial(install.finish_installation, key_pair)
-            )
+        path = staged(key_pair.certificate)
+        if trust_update.only_trust or not os.path.exists(path):
+            continue
+        key = install.find_waiting_key(key_pair)
+        if key and report.check_mode:
+            waiting[key_pair.name] = replace(key_pair, certificate=path, key=key)
+        report.act(
+            f"finished {key_pair.certificate}" if key else f"removed {path}",
+            key_pair.kind if key else "",
+            partial(install.finish_installation, key_pair),
+        )
     # What is somebody else's is refused before anything is changed.
-    states = [check_key_pair(key_pair, spec) for key_pair in places.key_pairs]
+    states = [
+        replace(check_key_pair(waiting.get(key_pair.name, key_pair), spec), key_pair=key_pair)
+        for key_pair in places.key_pairs
+    ]
     plans = [(trust, *_checked(trust, spec, trust_update)) for trust in places.trusts]
     for trust in places.trusts:
         _refuse_unrevoked(trust, trust_update.revocations, spec)
@@ -85,7 +97,7 @@ def prepare(places: TlsFiles, spec: TlsSpec, trust_update: TrustUpdate, report: 
         _keep_revocations(trust, trust_update.revocations, spec, report)
     for state in states:
         _note(state, report)
-        if not trust_update.only_trust:
+        if not trust_update.only_trust and (state.reasons or state.key_pair.name not in waiting):
             _keep_key_pair(state, spec, report)
 
 
