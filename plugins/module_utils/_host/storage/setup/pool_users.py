@@ -11,7 +11,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ...._base.xml import attribute, etree
-from ...connection import VirConnect, is_local, libvirt, translate_errors
+from ...connection import VirConnect, by_name, is_local, libvirt, translate_errors
 from ..usage import Usage
 from ..users import VolumeUser
 from ..volume_facts import is_busy
@@ -43,7 +43,8 @@ def users_of_pool(conn: VirConnect, handle: t.Any, root: etree._Element) -> Pool
     """Who uses volumes of a pool, be it active or not. root: its definition."""
     name, usage = root.findtext("name", ""), Usage(conn)
     with translate_errors(f"cannot list the volumes of storage pool {name}"):
-        paths = [volume.path() for volume in handle.listAllVolumes(0)] if handle.isActive() else []
+        volumes = by_name(handle.listAllVolumes(0)) if handle.isActive() else {}
+        paths = [volume.path() for volume in volumes.values()]
     with translate_errors("cannot list the running machines"):
         active = {domain.name() for domain in conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)}
     found = _that_name(usage, name, root)
