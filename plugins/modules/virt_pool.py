@@ -63,10 +63,11 @@ options:
     description:
       - V(active), which is the default - the pool is defined and started.
       - V(inactive) - it is defined and stopped. For the types V(fs), V(netfs), V(logical) and V(iscsi) this is refused
-        while a running machine uses a volume.
+        while a running machine uses a volume, or shares with its guest what the pool has mounted.
       - V(absent) - it is stopped and its definition is removed. The directory, the file system, the volume group and
-        everything in them stay. This is refused, with their names, while machines use a volume of it, be they running
-        or not, or have one in a snapshot or their metadata, and while the host itself uses a device of it.
+        everything in them stay. This is refused, with their names, while machines use a volume of it or share what it
+        has mounted, be they running or not, or have one in a snapshot or their metadata, and while the host itself uses
+        a device of it.
     type: str
     choices: [active, inactive, absent]
   autostart:
