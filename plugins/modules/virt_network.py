@@ -192,7 +192,7 @@ options:
   bandwidth:
     description:
       - Limits for the network as a whole, C(inbound) and C(outbound) of the host's bridge, each with C(average) and
-        C(peak) (kB, 1000 bytes, per second) and C(burst) (KiB).
+        C(peak) (kB, 1000 bytes, per second) and C(burst) (KiB). The last two need the first.
       - V(false) removes them.
     type: raw
   dnsmasq_options:
