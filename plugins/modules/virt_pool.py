@@ -328,6 +328,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.p
     POOL_TYPES,
     read_pool,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool_fields import mount_passwords
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools.plan import PoolPlanner
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools.together import require_own_names
@@ -388,7 +390,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS)
+    module = make_module(ARGUMENTS, secrets=SecretOptions(found_in=mount_passwords))
     finish(module, lambda: work(module))
 
 
