@@ -99,8 +99,8 @@ def find_volume(pool: Pool, name: str, where: str | None = None, *, image_format
 def describe_volume(handle: t.Any, words: str) -> etree._Element:
     """libvirt's XML of a volume, which reads the volume again for it; raises its errors.
 
-    It says what a qcow2 header is backed by, and in a raw disk that are a guest's bytes, whatever XML or Python make of
-    them. Where they cannot be read, what is said is the same without the format, and all that this says.
+    It also says what a header is backed by, which in a raw disk are a guest's bytes. Where these are no text, or none
+    for XML, the answer lacks the format, and what it is backed by.
     """
     try:
         return read_description(words, handle.XMLDesc(0))
