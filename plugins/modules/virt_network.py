@@ -25,8 +25,9 @@ description:
     O(uri) is that of the host itself, the interfaces on the network's bridge count as well, such as those of containers
     and of machines of a user's own session.
   - An address range that another libvirt network has, or that the host has on one of its interfaces, is refused before
-    anything is changed, and so is the name of a bridge that exists already. The host's own routes and interfaces are
-    checked only if O(uri) is that of the host itself.
+    anything is changed, and so is the name of a bridge that exists already. So is a range, or the destination of a
+    route, in which the other end of one of the host's TCP connections is that it reaches over a gateway, such as the
+    controller. The host's own routes, interfaces and connections are checked only if O(uri) is that of the host itself.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -191,7 +192,7 @@ options:
   bandwidth:
     description:
       - Limits for the network as a whole, C(inbound) and C(outbound) of the host's bridge, each with C(average) and
-        C(peak) (kB, 1000 bytes, per second) and C(burst) (KiB).
+        C(peak) (kB, 1000 bytes, per second) and C(burst) (KiB). The last two need the first.
       - V(false) removes them.
     type: raw
   dnsmasq_options:

@@ -63,10 +63,11 @@ options:
     description:
       - V(active), which is the default - the pool is defined and started.
       - V(inactive) - it is defined and stopped. For the types V(fs), V(netfs), V(logical) and V(iscsi) this is refused
-        while a running machine uses a volume.
+        while a running machine uses a volume, or shares with its guest what the pool has mounted.
       - V(absent) - it is stopped and its definition is removed. The directory, the file system, the volume group and
-        everything in them stay. This is refused, with their names, while machines use a volume of it, be they running
-        or not, or have one in a snapshot or their metadata, and while the host itself uses a device of it.
+        everything in them stay. This is refused, with their names, while machines use a volume of it or share what it
+        has mounted, be they running or not, or have one in a snapshot or their metadata, and while the host itself uses
+        a device of it.
     type: str
     choices: [active, inactive, absent]
   autostart:
@@ -327,6 +328,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.p
     POOL_TYPES,
     read_pool,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool_fields import mount_passwords
+from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions
 from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools.plan import PoolPlanner
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools.together import require_own_names
@@ -387,7 +390,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS)
+    module = make_module(ARGUMENTS, secrets=SecretOptions(found_in=mount_passwords))
     finish(module, lambda: work(module))
 
 

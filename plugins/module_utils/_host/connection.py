@@ -208,6 +208,16 @@ def translate_errors(what: str, where: str | None = None) -> t.Iterator[None]:
         raise HostError(f"{what}: libvirt's answer has bytes in it that are not UTF-8", where=where) from exc
 
 
+def by_name(volumes: t.Iterable[t.Any]) -> dict[str, t.Any]:
+    """Volumes of one pool by their names. Left out is one whose name is not UTF-8, such as a file unpacked from another
+    system's archive: libvirt's bindings cannot decode it, nobody can ask for it, and it is not to hide the others."""
+    found = {}
+    for volume in volumes:
+        with contextlib.suppress(UnicodeDecodeError):
+            found[volume.name()] = volume
+    return found
+
+
 class suppress_codes:  # noqa: N801 - used like contextlib.suppress
     """As contextlib.suppress, for libvirt's errors with one of these codes: such an error only ends the block."""
 

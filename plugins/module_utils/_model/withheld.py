@@ -100,10 +100,12 @@ class SecretOptions:
 
     left_in: for one whose action plugin sends the secrets beside the options, tells whether there are any in these all
     the same. words: names of options, however deep in others, whose values are secrets that no action plugin takes out.
+    found_in: gives those that may stand anywhere, in options that are usually none.
     """
 
     left_in: t.Callable[[dict[str, t.Any]], bool] | None = None
     words: t.Collection[str] = ()
+    found_in: t.Callable[[Mapping[str, t.Any]], set[str]] = lambda _options: set()
     hidden: str = HIDDEN
 
     @property
@@ -117,11 +119,11 @@ class SecretOptions:
 
     def anywhere(self, params: Mapping[str, t.Any]) -> bool:
         """Whether secrets may stand in the options."""
-        return bool(self.words) or self.in_clear(params)
+        return bool(self.words or self.found_in(params)) or self.in_clear(params)
 
     def texts(self, params: Mapping[str, t.Any]) -> set[str]:
         """All that is to appear in no output."""
-        return {*kept_secret(params), *_values_of(params, self.words)}
+        return {*kept_secret(params), *_values_of(params, self.words), *self.found_in(params)}
 
     def masked(self, text: str, params: Mapping[str, t.Any]) -> str:
         """A text with asterisks in place of the secrets that were sent beside the options, and of placeholders."""

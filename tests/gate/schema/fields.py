@@ -50,6 +50,8 @@ BESIDE: dict[str, Values] = {
     "nics.virtualport": Values(),
     "nics.link": values.PLAIN_BOOLEAN,
     "nics.filter": Values(),
+    "nics.bandwidth.inbound": Values(),
+    "nics.bandwidth.outbound": Values(),
 }
 # The key that a plain text stands for, where the field does not say it.
 SHORT = {"cpu": "mode", "clock": "offset"}

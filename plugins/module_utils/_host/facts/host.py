@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from ..._base.errors import VirtError
 from ..._base.xml import MIB, etree, read_description
 from ..._model.image.name import parse_image_volume
-from ..connection import VirConnect, is_local, translate_errors
+from ..connection import VirConnect, by_name, is_local, translate_errors
 from ..machines.listing import observe_machines
 from ..machines.record import ACTIVE_STATES
 from .cpu_baseline import observe_guest_cpu, version_text
@@ -186,7 +186,7 @@ def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:
         pool = next((p for p in conn.listAllStoragePools() if p.name() == image_pool), None)
         if pool is None or not pool.isActive():
             return []
-        volumes = [(parse_image_volume(v.name()), v) for v in pool.listAllVolumes()]
+        volumes = [(parse_image_volume(name), v) for name, v in by_name(pool.listAllVolumes()).items()]
         described = [
             (parsed, v.name(), read_description(f"volume {v.name()}", v.XMLDesc())) for parsed, v in volumes if parsed
         ]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The routes, interfaces and ports of bridges that this host has. Only reads."""
+"""The routes, connections, interfaces and ports of bridges that this host has. Only reads."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 IPNetwork = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+IPAddress = t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 
 # Flags of routes that are no way to other hosts: include/uapi/linux/ipv6_route.h.
 _RTF_ANYCAST, _RTF_LOCAL = 0x00100000, 0x80000000
 _IPV6_COLUMNS = 10
+# Of a TCP connection: include/net/tcp_states.h.
+_ESTABLISHED = "01"
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,28 @@ def observe_routes(root: str = "/proc/net") -> list[HostRoute]:
     src/network/bridge_driver_linux.c. Their columns: net/ipv4/fib_trie.c and net/ipv6/route.c of Linux.
     """
     return [route for route in (*_ipv4(root), *_ipv6(root)) if route.network.prefixlen and route.interface != "lo"]
+
+
+def observe_peers(root: str = "/proc/net") -> list[IPAddress]:
+    """The other ends of the host's TCP connections, in order: the controller that is logged in, servers of files.
+
+    root: where the kernel says it. Columns: net/ipv4/tcp_ipv4.c and net/ipv6/tcp_ipv6.c of Linux.
+    """
+    found: set[IPAddress] = set()
+    for columns in (*_lines(os.path.join(root, "tcp")), *_lines(os.path.join(root, "tcp6"))):
+        with contextlib.suppress(ValueError, IndexError):
+            peer = _address(columns[2].partition(":")[0])
+            if columns[3] == _ESTABLISHED and not peer.is_loopback:
+                found.add(peer)
+    return sorted(found, key=lambda peer: (peer.version, peer))
+
+
+def _address(text: str) -> IPAddress:
+    """An address as the kernel writes one: in words of 32 bits, each as in memory."""
+    words = [text[start : start + 8] for start in range(0, len(text), 8)]
+    address = ipaddress.ip_address(b"".join(int(word, 16).to_bytes(4, sys.byteorder) for word in words))
+    # A server that listens for both protocols has IPv4 written so.
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def interface_exists(name: str, root: str = "/sys/class/net") -> bool:

@@ -27,6 +27,7 @@ from ..connection import (
     ItemResult,
     VirConnect,
     agent_limit,
+    by_name,
     is_local,
     libvirt,
     map_in_threads,
@@ -369,7 +370,8 @@ class NewerImages:
         try:
             with translate_errors(f"whether there is a newer version of {path} is unknown"):
                 pool = self._conn.storageVolLookupByPath(path).storagePoolLookupByVolume()
-                images = [image for image in map(parse_image_volume, pool.listVolumes()) if image is not None]
+                parsed = map(parse_image_volume, by_name(pool.listAllVolumes()))
+                images = [image for image in parsed if image is not None]
                 names = [image.name for image in images]
                 # Of most images there is one version, and nobody need ask how old it is.
                 several = [image for image in images if names.count(image.name) > 1]

@@ -22,7 +22,7 @@ from ..._model.metadata.machine import BUILDING, read_notes
 from ..._model.metadata.snapshots import NAMESPACE as SNAPSHOTS_NAMESPACE
 from ..._model.metadata.snapshots import read_set_aside
 from ..._model.xml.used_sources import Reference, references_in
-from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..connection import VirConnect, by_name, libvirt, suppress_codes, translate_errors
 from .file_chain import FileChains, FileId, Problem, ReportedChains, Watch, file_id
 from .pool_refresh import refresh_pool
 
@@ -253,18 +253,25 @@ class _Collector:
         """The names of all that libvirt has."""
         names = set()
         ask = self.watch.call if listed_here else _at_once
-        for volume in ask(f"{place}/", handle.listAllVolumes, 0):
+        listed = ask(f"{place}/", handle.listAllVolumes, 0)
+        volumes = by_name(listed)
+        if len(volumes) < len(listed) and not listed_here:
+            self._users.note_unknown(f"storage pool {name} has a volume whose name is not UTF-8")
+        for volume_name, volume in volumes.items():
             with unless_gone("STORAGE_VOL", f"cannot inspect a volume of pool {name}"):
-                path = self._paths[name, volume.name()] = volume.path()
-                names.add(volume.name())
-                words = f"volume {name}/{volume.name()}"
+                path = self._paths[name, volume_name] = volume.path()
+                names.add(volume_name)
+                words = f"volume {name}/{volume_name}"
                 backing = ask(path, self._ask_what_is_below, volume, words, listed_here)
                 if backing:
                     self._reported[self._users.identify(path)] = backing
         return names
 
     def _ask_what_is_below(self, volume: t.Any, words: str, readable: bool) -> str | None:
-        """libvirt's word for it. readable: its header is read as well, so that a broken one need not be known here."""
+        """libvirt's word for it. readable: its header is read as well, so that a broken one need not be known here.
+
+        What a raw disk says there, its guest has written, whatever bytes these are.
+        """
         try:
             return read_description(words, volume.XMLDesc(0)).findtext("backingStore/path")
         except libvirt.libvirtError as exc:
@@ -273,9 +280,10 @@ class _Collector:
             if not readable:
                 self._users.note_unknown(f"{words} cannot be inspected ({single_line(exc.get_error_message())})")
             return None
-        except HostError as exc:
+        except (HostError, UnicodeDecodeError) as exc:
             if not readable:
-                self._users.note_unknown(exc.what)
+                why = exc.what if isinstance(exc, HostError) else f"what {words} is backed by is not UTF-8"
+                self._users.note_unknown(why)
             return None
 
     def _list_directory(self, pool: str, path: str) -> set[str]:

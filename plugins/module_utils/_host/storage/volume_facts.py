@@ -17,8 +17,8 @@ import stat
 import typing as t
 from dataclasses import dataclass
 
-from ..._base.errors import UnsupportedError
-from ..._base.xml import attribute, read_description
+from ..._base.errors import HostError, UnsupportedError
+from ..._base.xml import attribute, etree, read_description
 from ..._model.disk_format import QCOW2, RAW
 from ..._model.image.header import HEADER_BYTES, disk_format, virtual_size
 from ..._model.image.qcow2 import Read
@@ -29,6 +29,8 @@ from .pools import Pool
 # libvirt's words for what to QEMU is a raw disk: https://libvirt.org/storage.html#directory-pool
 _RAW = frozenset({None, "raw", "iso", "none", "unknown"})
 _DISK_TYPES = frozenset({"file", "block", "network"})
+# virStorageVolType in libvirt's include/libvirt/libvirt-storage.h, in its order.
+_TYPES = ("file", "block", "dir", "network", "netdir", "ploop")
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,12 @@ def find_volume(pool: Pool, name: str, where: str | None = None, *, image_format
     """A volume of the pool as it is now, or None when there is none of this name.
 
     image_format: ``raw`` or ``qcow2``, as whoever has the disk knows it. Raises UnsupportedError for something of this
-    name that is no disk (a directory).
+    name that is no disk (a directory), HostError for an overlay on what has no name that can be read.
     """
     what = f"cannot inspect volume {name} of pool {pool.name}"
     try:
         handle = pool.handle.storageVolLookupByName(name)
-        # libvirt reads the volume again for this.
-        root = read_description(f"volume {name} of pool {pool.name}", handle.XMLDesc(0))
+        root = describe_volume(handle, f"volume {name} of pool {pool.name}")
     except libvirt.libvirtError as exc:
         if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
             return None
@@ -79,6 +80,8 @@ def find_volume(pool: Pool, name: str, where: str | None = None, *, image_format
     header = read_own_header(pool, source)
     looks_like = _looks_like(source, header, known)
     overlay = image_format != RAW and looks_like == image_format
+    if overlay and known is None and pool.source_type == FILE:
+        raise HostError(f"{what}: the name of what it is backed by cannot be read", where=where)
     return Volume(
         name=name,
         pool=pool.name,
@@ -91,6 +94,24 @@ def find_volume(pool: Pool, name: str, where: str | None = None, *, image_format
         backing_format=attribute(root, "backingStore/format", "type") if overlay else None,
         looks_like=looks_like,
     )
+
+
+def describe_volume(handle: t.Any, words: str) -> etree._Element:
+    """libvirt's XML of a volume, which reads the volume again for it; raises its errors.
+
+    It also says what a header is backed by, which in a raw disk are a guest's bytes. Where these are no text, or none
+    for XML, the answer lacks the format, and what it is backed by.
+    """
+    try:
+        return read_description(words, handle.XMLDesc(0))
+    except (HostError, UnicodeDecodeError):
+        kind, capacity, allocation = handle.info()
+        root = etree.Element("volume", type=_TYPES[kind])
+        physical = handle.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
+        for tag, number in (("capacity", capacity), ("allocation", allocation), ("physical", physical)):
+            etree.SubElement(root, tag).text = str(number)
+        etree.SubElement(etree.SubElement(root, "target"), "path").text = handle.path()
+        return root
 
 
 def read_own_header(pool: Pool, source: DiskSource) -> bytes | None:

@@ -18,7 +18,7 @@ from ..._base.xml import MIB, attribute, etree, need, read_description
 from ..._model.free_space import SpaceRequest
 from ..._model.spec.fields.units import format_size
 from ..._model.xml.disk_source import BLOCK, FILE
-from ..connection import VirConnect, libvirt, suppress_codes, translate_error, translate_errors
+from ..connection import VirConnect, by_name, libvirt, suppress_codes, translate_error, translate_errors
 from .ceph import has_bindings, open_cluster, remove_own_snapshots, require_no_own_clones
 from .full_pool import full_pool_named
 from .pool_refresh import refresh_pool
@@ -46,7 +46,7 @@ class VolumeExistsError(ConflictError):
 def volume_names(pool: Pool) -> set[str]:
     """The names of all volumes in the pool, in one call."""
     with translate_errors(f"cannot list the volumes of pool {pool.name}"):
-        return set(pool.handle.listVolumes())
+        return set(by_name(pool.handle.listAllVolumes(0)))
 
 
 def space_request(pool: Pool, *, size_bytes: int, copied_bytes: int = 0) -> SpaceRequest:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import typing as t
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -65,6 +66,16 @@ class _ShortGroup(GroupField):
         return super().check(value if isinstance(value, Mapping) else {self.short: value}, where, have)
 
 
+class RateField(GroupField):
+    """The limits of one direction. libvirt takes no peak and no burst without a rate that counts all the time."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        clean = super().check(value, where, have)
+        if clean and not {"average", "floor"} & {*(have or {}), *clean}:
+            raise InputError("average is missing", where=where, hint="Give the rate in kB per second")
+        return clean
+
+
 class _FilterField(_ShortGroup):
     """Variables alone are for a nic that has a filter."""
 
@@ -104,6 +115,14 @@ class _VirtualPortField(_ShortGroup):
             raise InputError("interfaceid is missing", where=where, hint=f"A virtualport of type {kind} needs it")
         return clean
 
+    def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
+        parameters = parent.find(f"{self.path}/parameters")
+        if parameters is not None and "type" in value:
+            # libvirt refuses what another type has had.
+            for word in set(parameters.attrib) - set(_PORT_WORDS.get(value["type"], parameters.attrib)):
+                del parameters.attrib[word]
+        super().write(parent, value)
+
 
 @dataclass(frozen=True)
 class _LinkStateField(AttributeField):
@@ -136,14 +155,29 @@ class _VlanField(ListField):
         super().write(parent, value)
 
 
+class _UuidRule(validators.pattern):
+    """A UUID, as libvirt gives it back."""
+
+    def __call__(self, value: t.Any, where: str) -> str:
+        return str(uuid.UUID(super().__call__(value, where)))
+
+
+class _NumberRule(validators.pattern):
+    """A number in decimal or hexadecimal digits, as libvirt gives it back; to it, 010 would be octal."""
+
+    def __call__(self, value: t.Any, where: str) -> str:
+        digits = super().__call__(value, where)
+        return str(int(digits, 16 if digits.startswith("0x") else 10))
+
+
 # What libvirt's schema takes; a refusal of its own names no place.
-_UUID = validators.pattern(
+_UUID = _UuidRule(
     r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}",
     "a UUID",
     "09b11c53-8b5c-4eeb-8f00-d84eaa0aaa3b",
 )
-_BYTE = validators.pattern(r"0x[0-9a-fA-F]{1,2}|[0-9]{1,2}|1[0-9]{2}|2[0-4][0-9]|25[0-5]", "a number up to 255", "11")
-_THREE_BYTES = validators.pattern(
+_BYTE = _NumberRule(r"0x[0-9a-fA-F]{1,2}|[0-9]{1,2}|1[0-9]{2}|2[0-4][0-9]|25[0-5]", "a number up to 255", "11")
+_THREE_BYTES = _NumberRule(
     r"0x[0-9a-fA-F]{1,6}|[0-9]{1,7}|1[0-5][0-9]{6}|16[0-6][0-9]{5}|167[0-6][0-9]{4}|1677[0-6][0-9]{3}"
     r"|16777[01][0-9]{2}|1677720[0-9]|1677721[0-5]",
     "a number up to 16777215",
@@ -209,7 +243,7 @@ NIC_OPTIONS: tuple[Field, ...] = (
     GroupField(
         "bandwidth",
         "bandwidth",
-        (GroupField("inbound", "inbound", _BANDWIDTH), GroupField("outbound", "outbound", _BANDWIDTH[:3])),
+        (RateField("inbound", "inbound", _BANDWIDTH), RateField("outbound", "outbound", _BANDWIDTH[:3])),
     ),
     AttributeField("queues", validators.whole_number(1, 256), "driver@queues"),
     AttributeField("trust_guest_rx_filters", validators.yes_or_no, "@trustGuestRxFilters"),

@@ -77,6 +77,8 @@ def _references_in(root: etree._Element, host: str) -> t.Iterator[Reference]:
                 for path in _PATH_WITHIN.findall(str(text)):
                     yield Reference(path=path.replace(",,", ","), writes=True)
             known = element.tag in _SOURCES and name in _PATHS_OF_SOURCES
+            # What the guest calls a directory that it shares.
+            known = known or (element.tag == "target" and name == "dir")
             if str(text).startswith("/") and not known:
                 yield Reference(path=str(text), writes=element.tag not in _ONLY_READ)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Address ranges and bridges that somebody else has already.
+"""Address ranges and bridges that somebody else has already, or that the host would lose its connections by.
 
 libvirt finds out when it starts a network, and only where the two prefixes are the same («Network is already in use by
 interface», networkCheckRouteCollision in its src/network/bridge_driver_linux.c). This is said before anything is done.
@@ -14,10 +14,12 @@ import typing as t
 from collections.abc import Iterable, Mapping
 
 from ..._base.errors import ConflictError, Mistakes
-from ..._host.facts.host_routes import HostRoute, IPNetwork
+from ..._host.facts.host_routes import HostRoute, IPAddress, IPNetwork
 from ..._model.spec.resources.network.spec import NetworkSpec
 from ..._model.spec.resources.network.table import OWN_BRIDGE
 from .view import NetworkView
+
+_UNREACHABLE = "Choose another prefix, or the host itself would no longer reach what is there"
 
 
 def check_collisions(view: NetworkView, spec: NetworkSpec, *, only_starts: bool = False) -> None:
@@ -34,6 +36,9 @@ def check_collisions(view: NetworkView, spec: NetworkSpec, *, only_starts: bool 
     # What other networks have in the table of routes is said by their names.
     made = view.bridges_in_use()
     routes = [route for route in view.routes or () if route.interface not in made]
+    # What is on an interface is said by that, and what is on a libvirt network, or behind it, by that one.
+    near = [route.network for route in view.routes or () if route.direct or route.interface in made]
+    peers = [peer for peer in view.peers if not any(peer in network for network in near)]
     for index, text in enumerate(spec.whole.get("addresses", ())):
         network = ipaddress.ip_interface(text).network
         if network.is_link_local:
@@ -43,10 +48,13 @@ def check_collisions(view: NetworkView, spec: NetworkSpec, *, only_starts: bool 
             where = f"{spec.given.at('addresses')}[{index}]" if "addresses" in spec.options else spec.given.at("name")
             _check_networks(network, text, others, where)
             _check_routes(network, text, routes, where)
+            _check_peers(network, text, peers, where)
     for index, row in enumerate(spec.whole.get("routes", ())):
         with mistakes.noted():
             where = f"{spec.given.at('routes')}[{index}]" if "routes" in spec.options else spec.given.at("name")
-            _check_routes(ipaddress.ip_network(row["to"]), f"the route to {row['to']}", routes, where)
+            network = ipaddress.ip_network(row["to"])
+            _check_routes(network, f"the route to {network}", routes, where)
+            _check_peers(network, f"the route to {network}", peers, where)
     mistakes.conclude()
 
 
@@ -88,5 +96,16 @@ def _check_routes(network: IPNetwork, text: str, routes: Iterable[HostRoute], wh
             raise ConflictError(
                 f"{text} overlaps {route.network}, which the host has on its interface {route.interface}",
                 where=where,
-                hint="Choose another prefix, or the host itself would no longer reach what is there",
+                hint=_UNREACHABLE,
             )
+
+
+def _check_peers(network: IPNetwork, text: str, peers: Iterable[IPAddress], where: str) -> None:
+    """What the host reaches over a gateway only because no other route is longer, such as the controller itself."""
+    peer = next((peer for peer in peers if peer in network), None)
+    if peer is not None:
+        raise ConflictError(
+            f"{text} includes {peer}, with which the host has a connection over its gateway",
+            where=where,
+            hint=_UNREACHABLE,
+        )

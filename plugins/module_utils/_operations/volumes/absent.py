@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ..._base.errors import ConflictError
+from ..._base.errors import ConflictError, UnsupportedError
+from ..._host.images.clustered import clones_of
+from ..._host.storage.ceph import has_bindings
 from ..._host.storage.pools import Pool
 from ..._host.storage.transfer.compare import stamp_of
 from ..._host.storage.transfer.fill import require_no_sender, upload_of
@@ -24,6 +26,8 @@ from .task import VolumePlan, VolumeTask, require_nobodys, shown, unasked
 _OWNED = (
     "virt_purge removes it with {machine}; or take the disk out of {machine} first, with state: absent in its disks"
 )
+# Pools whose back-end has no deleteVol (libvirt's src/storage/): their volumes are LUNs of a server.
+_OF_A_SERVER = ("iscsi", "iscsi-direct", "mpath", "scsi")
 
 
 def plan_absent(spec: VolumeSpec, view: HypervisorView, task: VolumeTask) -> VolumePlan:
@@ -51,6 +55,7 @@ def check_deletion(
     An error is given back where only other hypervisors have yet to be asked.
     """
     require_nobodys(view, pool, volume.name, what, where, _OWNED)
+    _require_deletable(pool, volume.name, what, where)
     upload = upload_of(pool, volume.name)
     if upload is not None:
         require_no_sender(pool, volume.name, upload, task.host(), where)
@@ -59,6 +64,25 @@ def check_deletion(
         return unasked(pool, volume.name, what, use.elsewhere, where)
     require_unused(view.usage, [(pool, volume.name)])
     return None
+
+
+def _require_deletable(pool: Pool, name: str, what: str, where: str) -> None:
+    """Raise an error where the storage itself would refuse, which nobody sees before it is asked to delete."""
+    words = f"volume {name} of pool {pool.name} is not {what}"
+    if pool.type in _OF_A_SERVER:
+        raise UnsupportedError(
+            f"{words}: libvirt deletes none in a pool of type {pool.type}",
+            where=where,
+            hint=f"Remove the LUN on its server, then run virsh pool-refresh {pool.name}",
+        )
+    if pool.clones_images and has_bindings():
+        clones = clones_of(pool, [name]).get(name, ())
+        if clones:
+            raise ConflictError(
+                f"{words}: it has clones: {', '.join(clones)}",
+                where=where,
+                hint=f"Make them independent, or delete them: rbd flatten {clones[0]}",
+            )
 
 
 def delete_step(

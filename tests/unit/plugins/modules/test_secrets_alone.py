@@ -12,7 +12,7 @@ import pytest
 from ansible.module_utils import basic
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.brine.virt.plugins.modules import virt_image, virt_init, virt_profile_info
+from ansible_collections.brine.virt.plugins.modules import virt_image, virt_init, virt_pool, virt_profile_info
 
 SECRET = "hunter22 canary"
 MACHINE = {"name": "a", "vcpus": 1, "memory": 128, "uri": "test:///nowhere/at/all"}
@@ -73,6 +73,29 @@ def test_what_the_action_plugin_sends_is_no_option_and_is_nowhere_repeated(
     answer += call(virt_init, capsys, **MACHINE, _withheld=sent)
     assert "hunter22" not in answer
     assert "hunter22" not in "".join(logged)
+
+
+NFS = {"name": "nfs", "type": "netfs", "host": "nas", "export": "vms", "path": "/srv/nfs", "uri": "test:///default"}
+
+
+@pytest.mark.parametrize("mount_options", [["vers=3", "password=hunter22"], "vers=3,user=me%hunter22"])
+@pytest.mark.parametrize("several", [True, False])
+def test_a_password_for_a_mount_is_refused_and_is_nowhere_repeated(
+    mount_options: t.Any, several: bool, logged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = {**NFS, "mount_options": mount_options}
+    uri = one.pop("uri")
+    answer = call(virt_pool, capsys, uri=uri, **({"pools": [one]} if several else one))
+    assert "mount_options[1]: a password does not belong here" in json.loads(answer)["msg"]
+    assert "hunter22" not in answer
+    assert logged == []
+
+
+def test_a_pool_without_a_password_is_logged_as_ever(logged: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    answer = call(virt_pool, capsys, **NFS, mount_options="vers=3,credentials=/root/nas", no_such_option=1)
+    assert "Unsupported parameters" in answer
+    answer = call(virt_pool, capsys, **{**NFS, "type": "dir"}, mount_options="vers=3")
+    assert "vers=3" in "".join(logged)
 
 
 def test_without_secrets_it_works_and_logs_as_ever(logged: list[str], capsys: pytest.CaptureFixture[str]) -> None:

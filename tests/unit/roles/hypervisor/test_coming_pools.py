@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 HERE = {"name": "default-pool", "path": "/default-pool"}
 
 
-def check(directory: Path, *volumes: dict[str, t.Any]) -> t.Any:
+def check(directory: Path, *volumes: dict[str, t.Any], coming: str = "extra") -> t.Any:
     """The two tasks in check mode, on a hypervisor of libvirt's test driver."""
     found = yaml.safe_load((ROLE / "tasks/configure.yml").read_text(encoding="utf-8"))
     uri = {"uri": "test:///default"}
@@ -36,7 +36,7 @@ def check(directory: Path, *volumes: dict[str, t.Any]) -> t.Any:
     given = {
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
-        "virt_hypervisor_pools": [HERE, {"name": "extra", "path": str(directory / "extra")}],
+        "virt_hypervisor_pools": [HERE, {"name": coming, "path": str(directory / coming)}],
         "virt_hypervisor_volumes": volumes,
         "__virt_hypervisor_volumes_are_right": False,
     }
@@ -56,3 +56,12 @@ def test_a_mistake_in_another_one_fails(tmp_path: Path) -> None:
         {"name": "../b.raw", "pool": "default-pool", "size": "8MiB", "format": "raw"},
     )
     assert done.returncode == 2 and "../b.raw" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("coming", ["extra", "default"])
+def test_those_that_name_no_pool_are_in_default(tmp_path: Path, coming: str) -> None:
+    """The driver has no pool of this name: so the task fails where it looks at them."""
+    volumes = ({"name": "a.raw", "size": "8MiB"}, {"name": "b.raw", "pool": "default-pool", "size": "8MiB"})
+    done = check(tmp_path, *volumes, coming=coming)
+    looked = "there is no storage pool 'default'" in done.stdout
+    assert (looked, done.returncode) == ((True, 2) if coming == "extra" else (False, 0)), done.stdout

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import typing as t
 from dataclasses import dataclass
 
 from ...._base.xml import attribute, etree
-from ...connection import VirConnect, is_local, libvirt, translate_errors
+from ...connection import VirConnect, by_name, is_local, libvirt, translate_errors
 from ..usage import Usage
 from ..users import VolumeUser
 from ..volume_facts import is_busy
@@ -19,6 +20,8 @@ from ..volume_facts import is_busy
 # Directories in which only the pool has its volumes; devices of other pools are in /dev/disk/by-path as well.
 _OWN_DIRECTORY = ("dir", "fs", "netfs", "vstorage", "logical", "zfs")
 _LISTED = ("dir", "fs", "netfs", "vstorage")
+# Pools that take their directory away when they are stopped, also from a machine that shares it as a whole.
+_MOUNTED = ("fs", "netfs", "vstorage")
 # How libvirt calls the volumes of network pools in a machine's definition, and what of the source stands first there.
 _PLACES = {"rbd": ("rbd", "name"), "gluster": ("gluster", "name"), "iscsi-direct": ("iscsi", "device")}
 # Pools that take their devices away from the host when they are stopped, whoever else has them open.
@@ -43,10 +46,11 @@ def users_of_pool(conn: VirConnect, handle: t.Any, root: etree._Element) -> Pool
     """Who uses volumes of a pool, be it active or not. root: its definition."""
     name, usage = root.findtext("name", ""), Usage(conn)
     with translate_errors(f"cannot list the volumes of storage pool {name}"):
-        paths = [volume.path() for volume in handle.listAllVolumes(0)] if handle.isActive() else []
+        volumes = by_name(handle.listAllVolumes(0)) if handle.isActive() else {}
+        paths = [volume.path() for volume in volumes.values()]
     with translate_errors("cannot list the running machines"):
         active = {domain.name() for domain in conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)}
-    found = _that_name(usage, name, root)
+    found = _that_name(usage, name, root, local=is_local(conn.getURI()))
     for path in {*paths, *_files_of(conn, root)}:
         found |= usage.users_at(path)
     machines = frozenset(user.machine for user in found if user.machine is not None)
@@ -60,12 +64,21 @@ def users_of_pool(conn: VirConnect, handle: t.Any, root: etree._Element) -> Pool
     )
 
 
-def _that_name(usage: Usage, name: str, root: etree._Element) -> set[VolumeUser]:
-    """All that name the pool, a path in it, or a place in its network storage."""
+def _that_name(usage: Usage, name: str, root: etree._Element, *, local: bool) -> set[VolumeUser]:
+    """All that name the pool, a path in it, or a place in its network storage. local: paths can be followed here."""
     users, kind = usage.collected, root.get("type", "")
+
+    def real(path: str) -> str:
+        # A share that does not answer has been named as unknown.
+        with contextlib.suppress(TimeoutError):
+            return str(users.watch.call(path, os.path.realpath, path)) if local else path
+        return path
+
     found = {user for (pool, _volume), those in users.by_volume.items() if pool == name for user in those}
+    directory = posixpath.normpath(root.findtext("target/path") or "/nowhere")
+    directories = {directory, real(directory)}
     for path, those in users.by_path.items():
-        if _is_inside(path, kind, root):
+        if any(_is_inside(one, kind, root, home) for one in {path, real(path)} for home in directories):
             found |= those
     if kind in _PLACES:
         protocol, word = _PLACES[kind]
@@ -76,9 +89,10 @@ def _that_name(usage: Usage, name: str, root: etree._Element) -> set[VolumeUser]
     return found
 
 
-def _is_inside(path: str, kind: str, root: etree._Element) -> bool:
-    directory = posixpath.normpath(root.findtext("target/path") or "/nowhere")
+def _is_inside(path: str, kind: str, root: etree._Element, directory: str) -> bool:
     if kind in _OWN_DIRECTORY and path.startswith(f"{directory}/"):
+        return True
+    if kind in _MOUNTED and f"{directory}/".startswith(f"{path}/"):
         return True
     if kind == "logical":
         # The device mapper doubles the dashes of a name, and LVM puts one between group and volume.

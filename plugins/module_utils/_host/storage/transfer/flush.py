@@ -22,7 +22,7 @@ from ...._base.errors import HostError, VirtError
 from ...._base.xml import etree, read_description
 from ...._model.metadata.migration import flush_name, is_flush_name
 from ...._model.xml.disk_source import FILE
-from ...connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ...connection import VirConnect, by_name, libvirt, suppress_codes, translate_errors
 from ...facts.guest_capabilities import GuestCapabilities
 from ..pools import Pool
 from ..shared_pools import seen_elsewhere
@@ -118,7 +118,7 @@ def _delete_left_states(conn: VirConnect, pool: Pool) -> None:
     """Delete what runs that were cut off have saved to a pool; where other hypervisors may do the same, it stays."""
     if seen_elsewhere(pool):
         return
-    left = sorted(filter(is_flush_name, pool.handle.listVolumes()))
+    left = sorted(filter(is_flush_name, by_name(pool.handle.listAllVolumes(0))))
     # Other moves may be at it just now. Asked after the volumes: each domain was there before its state.
     alive = {domain.name() for domain in conn.listAllDomains(0)} if left else set()
     # What something uses all the same, and what cannot be deleted, is for nobody to hear of here.

@@ -86,6 +86,9 @@ def read_mapping(
 
 def text(value: t.Any, where: str) -> str:
     """A text that XML can carry."""
+    if value is None:
+        # Of an item of a list; a null under a key is not read at all.
+        raise InputError("null is not a string", where=where, hint="Leave it out, or write it in quotes")
     if isinstance(value, (Mapping, list, tuple, bytes)):
         raise InputError(f"{shown(value)} is not a string", where=where)
     found = _NOT_XML.search(str(value))

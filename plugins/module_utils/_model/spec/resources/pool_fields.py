@@ -9,7 +9,7 @@ import posixpath
 import re
 import typing as t
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...._base.errors import InputError
@@ -116,6 +116,15 @@ def is_uuid(text: str) -> bool:
         return str(uuid.UUID(text)) == text.lower()
     except ValueError:
         return False
+
+
+def mount_passwords(options: t.Any) -> set[str]:
+    """The options of mount, of one pool or several, that have a password in them: each is refused."""
+    if isinstance(options, Mapping):
+        return {found for value in options.values() for found in mount_passwords(value)}
+    if isinstance(options, (list, tuple)):
+        return {found for item in options for found in mount_passwords(item)}
+    return {options} if isinstance(options, str) and without_password(options) != options else set()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import uuid
 
 from ...._base.errors import VirtError
 from ...._base.xml import etree, read_description
-from ...._host.connection import translate_errors
+from ...._host.connection import by_name, translate_errors
 from ...._host.storage.pools import Pool
 from ...._model.xml.disk_source import FILE
 from .volume_identity import last_change
@@ -77,7 +77,7 @@ def _same_folder(here: Pool, there: Pool) -> bool:
     try:
         with contextlib.suppress(VirtError), translate_errors(f"cannot refresh pool {there.name}"):
             there.handle.refresh(0)
-            return name in there.handle.listVolumes()
+            return name in by_name(there.handle.listAllVolumes(0))
         return False
     finally:
         os.unlink(path)

@@ -17,11 +17,11 @@ import typing as t
 from decimal import Decimal
 
 from ...._base.errors import NotFoundError, UnsupportedError
-from ...._base.xml import read_description
 from ...._host.connection import VirConnect, translate_errors
 from ...._host.storage.pools import Pool
 from ...._host.storage.transfer.upload import send_mark
 from ...._host.storage.volume_bytes import mark_qcow2, read_start
+from ...._host.storage.volume_facts import describe_volume
 from ...._model.image.qcow2_mark import HEAD_BYTES, read_qcow2_mark
 from ...._model.image.upload_mark import Upload, read_upload
 from ...._model.metadata.migration import VolumeIdentity, VolumeRef
@@ -129,6 +129,6 @@ def _key(pool: Pool, volume: t.Any) -> str:
 def _written(volume: t.Any) -> str:
     """Of a file, the time of its last change and its size; nothing where libvirt does not tell the time."""
     with translate_errors(f"cannot inspect volume {volume.name()}"):
-        root = read_description(f"volume {volume.name()}", volume.XMLDesc(0))
+        root = describe_volume(volume, f"volume {volume.name()}")
     time = root.findtext("target/timestamps/mtime")
     return f"{time} {root.findtext('capacity')}" if time and root.get("type", FILE) == FILE else ""

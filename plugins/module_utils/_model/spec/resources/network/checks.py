@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from ....._base.errors import InputError, Mistakes
 from ...fields.table import Values
 from .addressing import contains
+from .rows import ABSENT_AS_FALSE
 from .table import OWN_BRIDGE
 
 # What needs the bridge and the dnsmasq that libvirt makes for the network.
@@ -53,7 +54,8 @@ def _check_mode(named: Mapping[str, t.Any], values: Mapping[str, t.Any], place: 
     mode = values["mode"]
     if mode not in OWN_BRIDGE:
         for word in _OF_OWN_BRIDGE:
-            if named.get(word) not in _WITHOUT:
+            # To say that something is off is to say something of it.
+            if named.get(word) not in _WITHOUT or (named.get(word) is False and word not in ABSENT_AS_FALSE):
                 raise InputError(
                     f"a network of mode {mode} has no {word}",
                     where=place(word),
@@ -167,6 +169,12 @@ def _check_nat(named: Mapping[str, t.Any], values: Mapping[str, t.Any], place: P
             raise InputError("has an IPv6 address", where=place("nat_addresses"), hint="libvirt takes IPv4 alone here")
         if int(first) > int(last):
             raise InputError("ends before it begins", where=place("nat_addresses"))
+        if int(last) - int(first) >= _MOST_IN_RANGE:
+            raise InputError(
+                f"the range {first} to {last} is too large",
+                where=place("nat_addresses"),
+                hint=f"libvirt takes {_MOST_IN_RANGE} addresses",
+            )
 
 
 def _check_dhcp(named: Mapping[str, t.Any], values: Mapping[str, t.Any], place: Place, mistakes: Mistakes) -> None:

@@ -16,7 +16,7 @@ from ...fields import validators
 from ...fields.shapes import DeviceField, GroupField, ListField
 from ...fields.table import ON_OFF, AttributeField, Field, ValueEncoding, Values, check_table, drop, make
 from ...network import domain
-from ...nic import NIC_OPTIONS
+from ...nic import NIC_OPTIONS, RateField
 from .addressing import ADDRESS, AddressesField, address, interface_of
 from .dhcp import DhcpField
 from .names import DnsField
@@ -158,7 +158,7 @@ def _group(key: str, path: str, rule: validators.Rule, kind: ValueEncoding | Non
 _KIB_PER_SECOND = validators.whole_number(1, 2**32 - 1)
 _RATES = tuple(AttributeField(word, _KIB_PER_SECOND, f"@{word}") for word in ("average", "peak", "burst"))
 _BANDWIDTH = DeviceField(
-    "bandwidth", "bandwidth", (GroupField("inbound", "inbound", _RATES), GroupField("outbound", "outbound", _RATES))
+    "bandwidth", "bandwidth", (RateField("inbound", "inbound", _RATES), RateField("outbound", "outbound", _RATES))
 )
 # They mean the same here as at a nic, whose own they become.
 _OF_NICS = {field.key: field for field in NIC_OPTIONS}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.host_routes
     HostRoute,
     bridge_ports,
     interface_exists,
+    observe_peers,
     observe_routes,
 )
 
@@ -36,6 +38,32 @@ fe800000000000000000000000000000 40 {NONE} 00 {NONE} 00000100 00000002 00000000 
 ff000000000000000000000000000000 08 {NONE} 00 {NONE} 00000100 00000004 00000000 00000001     eth0
 {NONE} 00 {NONE} 00 {NONE} ffffffff 00000001 00000000 00200200       lo
 """
+
+
+# Columns from the second on: that of the controller, one that only listens, one with this host itself, one that ends.
+TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 020200C0:0016 0708090A:D2F0 01 00000000:00000000 00:00000000 00000000     0        0 1 1 0 20 4 30 10 -1
+   1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2 1 0 100 0 0 10 0
+   2: 0100007F:8001 0100007F:0050 01 00000000:00000000 00:00000000 00000000     0        0 3 1 0 20 4 30 10 -1
+   3: 020200C0:0016 0808090A:D2F0 06 00000000:00000000 00:00000000 00000000     0        0 0 3 0
+rubbish
+"""
+TCP6 = """  sl  local_address                         remote_address                        st
+   0: 0000000000000000FFFF0000020200C0:0016 0000000000000000FFFF00000908090A:D2F0 01 00000000:00000000 00:00000000
+   1: B80D0120000000000000000002000000:0016 B80D0120000005000000000001000000:D2F0 01 00000000:00000000 00:00000000
+"""
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the sample is of a little-endian host")
+def test_the_other_ends_of_connections(tmp_path: Path) -> None:
+    (tmp_path / "tcp").write_text(TCP)
+    (tmp_path / "tcp6").write_text(TCP6)
+    assert [str(peer) for peer in observe_peers(str(tmp_path))] == ["10.9.8.7", "10.9.8.9", "2001:db8:5::1"]
+
+
+def test_the_connections_of_this_very_host_can_be_read() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        assert ipaddress.ip_address("127.0.0.1") not in observe_peers()
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the sample is of a little-endian host")

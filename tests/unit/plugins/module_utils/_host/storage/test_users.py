@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -16,12 +17,15 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import file_chain, users
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.pool_users import users_of_pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import UNKNOWN, UNUSED, USED, Usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.users import unless_gone
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import find_volume
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import volume_names
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import NAMESPACE
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
@@ -272,3 +276,65 @@ def test_an_overlay_of_a_rare_kind(tmp_path: Path, way: str) -> None:
         disks.add(conn)
         use = disks.use_of_base(conn)
     assert (use.state, use.users) == (USED, ("volume ssd/web1.qcow2",))
+
+
+NOT_TEXT = UnicodeDecodeError("utf-8", b"/\xff", 1, 2, "invalid start byte")
+
+
+def say_no_text(monkeypatch: pytest.MonkeyPatch, method: str, file: str) -> None:
+    """What libvirt's bindings do with bytes that are not UTF-8. Its test driver has none of them."""
+    real, path = getattr(libvirt.virStorageVol, method), libvirt.virStorageVol.path
+
+    def answer(volume: t.Any, *arguments: t.Any) -> t.Any:
+        if os.path.basename(path(volume)) == file:
+            raise NOT_TEXT
+        return real(volume, *arguments)
+
+    monkeypatch.setattr(libvirt.virStorageVol, method, answer)
+
+
+@pytest.mark.parametrize("local", [True, False])
+@pytest.mark.parametrize("method", ["name", "XMLDesc"])
+def test_a_name_that_is_no_text_hides_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, local: bool
+) -> None:
+    """That of a file, or what a guest has written into its raw disk as the name of a backing file."""
+    disks = Disks(tmp_path)
+    with open_connection(disks.uri) as conn:
+        disks.add(conn)
+        (tmp_path / "ssd" / "odd").write_bytes(b"")
+        conn.storagePoolLookupByName("ssd").createXML(VOLUME.format("odd"), 0)
+        say_no_text(monkeypatch, method, "odd")
+        pool = Pools(conn).get("ssd")
+        assert Usage(conn, local=True).of(Pools(conn).get("disks"), "base.qcow2").users == ("volume ssd/web1.qcow2",)
+        unknown = [one.words for one in users.collect_users(conn, local=local).unknown if "UTF-8" in one.words]
+        assert bool(unknown) != local
+        assert volume_names(pool) == ({"web1.qcow2"} if method == "name" else {"odd", "web1.qcow2"})
+        root = read_description("pool", pool.handle.XMLDesc(0))
+        assert users_of_pool(conn, pool.handle, root).machines == frozenset()
+
+
+@pytest.mark.parametrize("why", [NOT_TEXT, HostError("the description of volume odd cannot be read as XML")])
+def test_a_volume_whose_header_is_no_text_is_a_raw_disk_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: Exception
+) -> None:
+    disks = Disks(tmp_path)
+    with open_connection(disks.uri) as conn:
+        disks.add(conn)
+        pool = Pools(conn).get("ssd")
+
+        def fail(*_arguments: t.Any) -> t.NoReturn:
+            raise why
+
+        monkeypatch.setattr(libvirt.virStorageVol, "XMLDesc", fail)
+        monkeypatch.setattr(libvirt.virStorageVol, "infoFlags", lambda _volume, _flags: [0, 1 << 40, 4096])
+        here, there = dataclasses.replace(pool, local=True), pool
+        found = find_volume(here, "web1.qcow2", image_format="raw")
+        assert found is not None
+        assert (found.capacity_bytes, found.looks_like) == (disks.overlay.stat().st_size, "qcow2")
+        assert (found.source.place, found.backing_path) == (str(disks.overlay), None)
+        # The size of the file, and not what a guest has written into it.
+        away = find_volume(there, "web1.qcow2", image_format="raw")
+        assert away is not None and away.capacity_bytes == 4096
+        with pytest.raises(HostError, match=r"web1\.qcow2 of pool ssd: the name of what it is backed by"):
+            find_volume(here, "web1.qcow2", image_format="qcow2")

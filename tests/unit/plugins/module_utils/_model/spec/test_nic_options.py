@@ -51,6 +51,7 @@ def read(nic: dict[str, t.Any], have: dict[str, t.Any] | None = None) -> Nic:
         ({"virtualport": {"type": "802.1Qbh", "profileid": "p" * 40}}, "virtualport.profileid", "up to 39"),
         ({"virtualport": {"type": "802.1Qbh", "managerid": 1}}, "virtualport.managerid", "802.1Qbh has no managerid"),
         ({"virtualport": "midonet"}, "virtualport", "interfaceid is missing"),
+        ({"bandwidth": {"outbound": {"peak": 5}}}, "bandwidth.outbound", "average is missing"),
     ],
     ids=str,
 )
@@ -80,7 +81,24 @@ def test_what_libvirt_takes_is_let_through(nic: dict[str, t.Any]) -> None:
     assert set(nic) <= set(read(nic).options)
 
 
+@pytest.mark.parametrize(
+    ("word", "value", "given_back"),
+    [
+        ("interfaceid", UUID.upper(), UUID),
+        ("instanceid", UUID.replace("-", ""), UUID),
+        ("managerid", "0x0B", "11"),
+        ("typeidversion", "08", "8"),
+        ("typeid", "0010", "10"),
+    ],
+)
+def test_a_port_is_written_as_libvirt_gives_it_back(word: str, value: str, given_back: str) -> None:
+    """Else a second run would find another one there, and change it again."""
+    assert read({"virtualport": {word: value}}).options["virtualport"] == {word: given_back}
+
+
 def test_a_part_of_what_the_nic_has_is_enough() -> None:
     have = {"filter": {"name": "clean-traffic"}, "virtualport": {"type": "midonet", "interfaceid": UUID}}
     nic = {"filter": {"parameters": {"IP": "192.0.2.1"}}, "virtualport": {"interfaceid": UUID.replace("0", "1")}}
     assert read(nic, have).options["filter"]["parameters"] == {"IP": {"value": "192.0.2.1"}}
+    have = {"bandwidth": {"inbound": {"average": 1000}}}
+    assert read({"bandwidth": {"inbound": {"peak": 2000}}}, have).options["bandwidth"] == {"inbound": {"peak": 2000}}

@@ -357,6 +357,38 @@ def test_a_wider_route_over_a_gateway_is_in_nobodys_way(conn: t.Any) -> None:
     assert plan(view, name="lab", mode="nat", addresses=["10.5.0.1/24"]).steps
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"addresses": ["10.9.0.1/16"]}, "addresses[0]: 10.9.0.1/16 includes 10.9.8.7, with which the host has"),
+        ({"addresses": ["192.0.2.1/24", "2001:db8:5::9/64"]}, "addresses[1]: 2001:db8:5::9/64 includes 2001:db8:5::1"),
+        (
+            {"addresses": ["192.0.2.1/24"], "routes": [{"to": "10.9.0.0/16", "via": "192.0.2.9"}]},
+            "routes[0]: the route to 10.9.0.0/16 includes 10.9.8.7, ",
+        ),
+    ],
+)
+def test_what_the_host_is_connected_with_over_a_gateway_stays_reachable(
+    conn: t.Any, options: dict[str, t.Any], text: str
+) -> None:
+    """The controller is behind the default route, which is in nobody's way, and would be taken for a machine."""
+    peers = [ipaddress.ip_address(peer) for peer in ("10.9.8.7", "2001:db8:5::1")]
+    view = replace(look(conn, route("198.51.100.0/24", "eth1")), peers=peers)
+    with pytest.raises(ConflictError) as caught:
+        plan(view, name="lab", mode="nat", **options)
+    assert str(caught.value).startswith(text)
+    assert plan(view, name="lab2", mode="nat", addresses=["203.0.113.1/24"]).steps
+
+
+def test_connections_with_machines_are_in_no_networks_way(conn: t.Any) -> None:
+    """Neither with those on a network nor with those behind a machine there."""
+    own = [route("192.168.122.0/24", "virbr0"), route("10.9.0.0/16", "virbr0", direct=False)]
+    peers = [ipaddress.ip_address(peer) for peer in ("192.168.122.9", "10.9.8.7")]
+    view = replace(look(conn, *own, interfaces=["virbr0"]), peers=peers)
+    behind = [{"to": "10.9.0.0/16", "via": "192.168.122.9"}]
+    assert plan(view, name="default", autostart=False, addresses=["192.168.122.254/24"], routes=behind).steps
+
+
 def test_every_network_may_have_link_local_addresses(conn: t.Any) -> None:
     first = ["fe80::1/64"]
     run(plan(conn, name="a", mode="isolated", addresses=first).steps)

@@ -11,12 +11,16 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.images import clustered
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import usage
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload, sending
 from ansible_collections.brine.virt.plugins.module_utils._operations import shared_volumes as shared
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import absent
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import disk
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volume_files import MAKE
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volumes.volume_host import VolumeHost
+from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import PretendedCluster, Snapshot
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
@@ -55,6 +59,38 @@ def test_one_that_stays_keeps_all(host: VolumeHost) -> None:
     host.purge.guest("other", disk(host.pool / "b"))
     words = refused_list(host, [{"name": "a", "state": "absent"}, {"name": "b", "state": "absent"}])
     assert "volume b of pool default is kept: it is used by machine other" in words
+
+
+def test_a_lun_is_not_deleted_and_the_check_says_so(host: VolumeHost) -> None:
+    source = "<source><host name='san'/><device path='iqn.2026-01.org.example:a'/></source>"
+    xml = f"<pool type='iscsi'><name>san</name>{source}<target><path>/dev/disk/by-path</path></target></pool>"
+    san = host.purge.conn.storagePoolCreateXML(xml, 0)
+    # Without a file.
+    MAKE(san, "<volume><name>unit:0:0:1</name><capacity>1048576</capacity></volume>", 0)
+    for others in ({}, {"used_elsewhere": {}}):
+        words = refused(host, name="unit:0:0:1", pool="san", **others)
+        assert words.startswith("name: volume unit:0:0:1 of pool san is not deleted: libvirt deletes none in a pool of")
+    assert san.listVolumes() == ["unit:0:0:1"]
+
+
+def test_what_has_clones_in_its_cluster_stays_and_the_check_says_so(
+    host: VolumeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = PretendedCluster("a")
+    monkeypatch.setattr(clustered, "open_cluster", cluster.open)
+    monkeypatch.setattr(absent, "has_bindings", lambda: True)
+    # libvirt's back-end reads no volumes of a cluster.
+    monkeypatch.setattr(absent, "upload_of", lambda _pool, _name: None)
+    monkeypatch.setattr(Pools, "local", property(lambda _self: True))
+    source = "<source><host name='mon'/><name>vms</name></source>"
+    xml = f"<pool type='rbd'><name>ceph</name>{source}<target><path>/</path></target></pool>"
+    ceph = host.purge.conn.storagePoolCreateXML(xml, 0)
+    MAKE(ceph, "<volume><name>a</name><capacity>1048576</capacity></volume>", 0)
+    cluster.there["a"].snapshots["theirs"] = Snapshot("new", clones=["db2-data"])
+    words = refused(host, name="a", pool="ceph", used_elsewhere={})
+    assert words.startswith("name: volume a of pool ceph is not deleted: it has clones: vms/db2-data. Make them")
+    cluster.there["a"].snapshots.clear()
+    assert host.run(True, name="a", pool="ceph", state="absent", used_elsewhere={})["changed"]
 
 
 def refused_list(host: VolumeHost, volumes: list[dict[str, t.Any]]) -> str:

@@ -59,6 +59,35 @@ def test_a_machine_that_names_a_file_by_another_path(conn: t.Any, tmp_path: Path
     assert users(conn, handle).running == {"db1"}
 
 
+@pytest.mark.parametrize("shared", ["mnt/nfs", "mnt", "link", "mnt/nfs/sub", "link/sub"])
+def test_a_machine_that_shares_what_is_mounted(conn: t.Any, tmp_path: Path, shared: str) -> None:
+    """The directory would be an empty one of the host, into which the machine writes from its next start on."""
+    (tmp_path / "mnt" / "nfs" / "sub").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "mnt" / "nfs")
+    source = "<source><host name='nas'/><dir path='/x'/></source>"
+    xml = POOL.format(name="nfs", path=tmp_path / "mnt" / "nfs").replace("'dir'", "'netfs'")
+    handle = conn.storagePoolDefineXML(xml.replace("<target>", f"{source}<target>"), 0)
+    disk = MACHINE[MACHINE.index("<disk") : MACHINE.index("</devices>")]
+    share = "<filesystem><source dir='{}'/><target dir='data'/></filesystem>"
+    conn.defineXML(MACHINE.replace(disk, share.format(f"{tmp_path}/{shared}")))
+    assert users(conn, handle).machines == {"db1"}
+    conn.lookupByName("db1").undefine()
+    # A path of the guest's own has nothing to do with it.
+    elsewhere = share.format(f"{tmp_path}/mnt/nfs2").replace("'data'", f"'{tmp_path}/mnt/nfs'")
+    conn.defineXML(MACHINE.replace(disk, elsewhere))
+    assert users(conn, handle) == PoolUsers()
+
+
+@pytest.mark.parametrize("shared", ["", "/sub"])
+def test_a_directory_that_stays_is_nobodys_loss_as_a_whole(conn: t.Any, tmp_path: Path, shared: str) -> None:
+    handle = pool(conn, "default", tmp_path / "pool")
+    (tmp_path / "pool" / "sub").mkdir()
+    share = f"<filesystem><source dir='{tmp_path}/pool{shared}'/><target dir='data'/></filesystem>"
+    disk = MACHINE[MACHINE.index("<disk") : MACHINE.index("</devices>")]
+    conn.defineXML(MACHINE.replace(disk, share))
+    assert users(conn, handle).machines == ({"db1"} if shared else set())
+
+
 @pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 def test_what_an_overlay_elsewhere_is_backed_by(conn: t.Any, tmp_path: Path) -> None:
     images, default = pool(conn, "images", tmp_path / "images"), pool(conn, "default", tmp_path / "default")

@@ -48,6 +48,7 @@ REFUSED: list[tuple[validators.Rule, t.Any, str]] = [
     (validators.text, ["a"], "is not a string"),
     (validators.text, {"a": 1}, "is not a string"),
     (validators.text, b"a", "is not a string"),
+    (validators.text, None, "null is not a string"),
     (validators.name, "", "is not a name"),
     (validators.name, "-a", "is not a name"),
     (validators.name, ".a", "is not a name"),

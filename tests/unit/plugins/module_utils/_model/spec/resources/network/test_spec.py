@@ -71,6 +71,19 @@ MAC = "52:54:00:00:00:01"
         ({**NET, "mtu": 1200}, "networks[0].mtu: an mtu of 1200 is too small for IPv6. Give at least 1280"),
         ({**NET, "nat_ipv6": True}, "networks[0].nat_ipv6: is for mode nat, and the network is of mode isolated"),
         ({**NET, "mode": "nat", "nat_ports": {"start": 9, "end": 5}}, "networks[0].nat_ports: ends before it begins"),
+        (
+            {**NET, "mode": "nat", "nat_addresses": {"start": "10.0.0.0", "end": "10.1.0.0"}},
+            "networks[0].nat_addresses: the range 10.0.0.0 to 10.1.0.0 is too large. libvirt takes 65535 addresses",
+        ),
+        (
+            {"name": "lab", "mode": "bridge", "bridge": "br0", "stp": False},
+            "networks[0].stp: a network of mode bridge has no stp",
+        ),
+        ({**NET, "bandwidth": {"inbound": {"peak": 5}}}, "networks[0].bandwidth.inbound: average is missing"),
+        (
+            {**NET, "portgroups": [{"name": "a", "bandwidth": {"outbound": {"burst": 5}}}]},
+            "networks[0].portgroups[0].bandwidth.outbound: average is missing",
+        ),
         ({**NET, "domain": {"local_only": True}}, "networks[0].domain: name is missing"),
         (
             {**NET, "dns": {"enabled": False, "txt": [{"name": "a", "value": "b"}]}},

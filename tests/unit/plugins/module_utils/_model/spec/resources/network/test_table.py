@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.network.table import (
+    NETWORK,
     check_options,
     read_xml,
     same,
@@ -88,6 +89,12 @@ SWITCH = {
     ],
 }
 MACVTAP = {"mode": "bridge", "device": ["eth1", "eth2"]}
+UUID = "09B11C538B5C4EEB8F00D84EAA0AAA3B"
+VEPA = {
+    "mode": "bridge",
+    "device": "eth1",
+    "virtualport": {"type": "802.1Qbg", "managerid": "0x0B", "typeid": "010", "typeidversion": 8, "instanceid": UUID},
+}
 ROUTED: dict[str, t.Any] = {
     "mode": "route",
     "addresses": ["192.0.2.1/24", "2001:db8::1/64"],
@@ -109,7 +116,10 @@ def made(options: dict[str, t.Any], text: str = "<network><name>lab</name></netw
 
 @pytest.mark.parametrize(
     "options",
-    [NAT, SWITCH, MACVTAP, ROUTED, {**ROUTED, "mode": "open"}, {**ROUTED, "mode": "isolated"}, {"mode": "isolated"}],
+    [
+        *(NAT, SWITCH, MACVTAP, VEPA, ROUTED, {"mode": "isolated"}),
+        *({**ROUTED, "mode": "open"}, {**ROUTED, "mode": "isolated"}),
+    ],
 )
 def test_what_is_written_is_read_back_by_us_and_by_libvirt(conn: t.Any, options: dict[str, t.Any]) -> None:
     xml = made(options)
@@ -125,6 +135,20 @@ def test_what_is_written_is_read_back_by_us_and_by_libvirt(conn: t.Any, options:
     before = etree.tostring(again)
     write_xml(again, clean)
     assert etree.tostring(again) == before
+
+
+def test_a_port_of_another_type_has_nothing_of_the_one_before(conn: t.Any) -> None:
+    xml = made(VEPA)
+    write_xml(xml, check_options({"virtualport": {"type": "openvswitch", "profileid": "p"}}, ""))
+    assert read_xml(xml)["virtualport"] == {"type": "openvswitch", "profileid": "p"}
+    conn.networkDefineXML(etree.tostring(xml, encoding="unicode")).undefine()
+
+
+def test_a_rate_that_is_there_need_not_be_named_again() -> None:
+    limited = made({"bandwidth": {"inbound": {"average": 1000}}})
+    have = read_xml(limited)["bandwidth"]
+    field = next(field for field in NETWORK if field.key == "bandwidth")
+    assert field.check({"inbound": {"peak": 2000}}, "", have) == {"inbound": {"peak": 2000}}
 
 
 def test_lines_for_dnsmasq_stand_in_their_namespace() -> None:
