@@ -92,8 +92,8 @@ def test_a_device_of_the_host_keeps_its_place_when_a_disk_of_the_spec_is_gone(ho
     xml = parse_xml(host.conn.lookupByName("a").XMLDesc(2))
     need(xml, "devices").append(
         etree.fromstring(
-            "<hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0' bus='6' slot='0' function='0'/>"
-            "</source><boot order='1'/></hostdev>"
+            "<hostdev mode='subsystem' type='pci' managed='yes'><boot order='1'/>"
+            "<source><address domain='0' bus='6' slot='0' function='0'/></source></hostdev>"
         )
     )
     host.conn.defineXML(etree.tostring(xml, encoding="unicode"))
