@@ -243,7 +243,8 @@ host:
         - C(building) is true while M(brine.virt.virt_init) creates the machine, or if that was interrupted; C(claimed)
           and C(moving) as in M(brine.virt.virt_info).
         - C(anti_affinity) are the groups of which no two machines should be on the same hypervisor.
-        - C(disks) are the names of the disks in the entry of the machine. A disk without such a name is not included.
+        - C(disks) are the names of the disks in the entry of the machine, also of those that it gets with its next
+          start; null for a machine that cannot be read. A disk without such a name is not included.
       returned: with V(machines) in O(gather_subset)
       type: list
       elements: dict

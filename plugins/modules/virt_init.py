@@ -270,7 +270,7 @@ options:
   default_authorized_keys:
     description:
       - C(authorized_keys) of seeds for which neither the machine nor O(seed) gives any, for example the public keys of
-        the person who runs the play.
+        the person who runs the play. With a null there, the seed has none.
       - Other ones than those that an existing machine was created with make no difference to it, so that two people
         can run the same play. Keys that are given in O(seed) do.
     type: list

@@ -283,7 +283,8 @@ attributes:
     support: full
     details:
       - All checks are made, except that it is not tried out whether two directories are the same shared storage. They
-        count as the same if the volume of the disk has the same size and the same time of its last change in both.
+        count as the same if the volume of the disk has the same size and the same time of its last change in both, or,
+        as an NFS client may tell it, a time up to a minute before on the target.
   diff_mode:
     support: full
     details:

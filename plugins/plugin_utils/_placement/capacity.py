@@ -222,7 +222,9 @@ class HostCapacity:
     def group_members(self, need: Need) -> dict[str, str]:
         """The machines here, and on their way here, that are of one anti-affinity group with this one, each with the
         group."""
-        wanted = need.groups or ()
+        wanted = need.groups
+        if not wanted:
+            return {}
         groups = {**self._arriving_groups, **{name: m.get("anti_affinity") or () for name, m in self.machines.items()}}
         return {
             name: next(group for group in wanted if group in own)

@@ -89,7 +89,7 @@ def observe_host(
         host["machine_types"] = _machine_types(capabilities, arch)
         host["default_machine_type"] = _default_machine_type(capabilities, arch)
     if "machines" in subsets:
-        records = observe_machines(conn, addresses=False, sizes=False, arriving=True, timeout_seconds=timeout_seconds)
+        records = observe_machines(conn, addresses=False, sizes=False, placement=True, timeout_seconds=timeout_seconds)
         _add_machines(host, records, errors)
     if "pools" in subsets:
         host["pools"] = attempt(lambda: observe_pools(conn, local=local), nothing)
@@ -144,7 +144,7 @@ def _machine(record: dict[str, t.Any]) -> dict[str, t.Any]:
         "claimed": record["claimed"],
         "moving": record["moving"],
         "anti_affinity": record["anti_affinity"],
-        "disks": [disk["name"] for disk in record["disks"] if disk["name"] is not None],
+        "disks": record.get("noted_disks"),
         "errors": record["errors"],
     }
 

@@ -63,7 +63,7 @@ def observe_machines(
     agent_timeout_seconds: int = 2,
     sizes: bool = True,
     pending: PendingOf | None = None,
-    arriving: bool = False,
+    placement: bool = False,
     timeout_seconds: float | None = None,
 ) -> list[dict[str, t.Any]]:
     """The records of the hypervisor's machines, sorted by name.
@@ -71,9 +71,10 @@ def observe_machines(
     addresses: ask for the addresses of running machines also; needs a connection that is not read-only for the agent.
     names: only these machines; names that do not exist are left out. sizes: ask for the sizes of
     disks and the pools that they lie in. pending: what compares running machines with their definitions
-    (``pending_of``), one call more for each. arriving: with the machines that another hypervisor is sending here just
-    now, marked ``arriving``; until they run here they are that one's. threads: how many machines are asked at once at
-    most; fewer where there are few. timeout_seconds: limit for the calls that go to single machines, together;
+    (``pending_of``), one call more for each. placement: for who chooses hypervisors: with the machines that another one
+    is sending here just now, marked ``arriving``; until they run here they are that one's. And of each with
+    ``noted_disks``, also those that it gets with its next start. threads: how many machines are asked at once at most;
+    fewer where there are few. timeout_seconds: limit for the calls that go to single machines, together;
     agent_timeout_seconds: for one answer of one guest agent, and none is asked after half of that limit.
     A machine that cannot be read stays in the list, with what is known and the reason in its ``errors``. Raises
     VirtError only when the list itself cannot be had.
@@ -85,7 +86,14 @@ def observe_machines(
 
     def read(domain: VirDomain) -> dict[str, t.Any] | None:
         return _read_machine(
-            domain, bulk, searches=searches, leases=leases, sizes=sizes, pending=pending, limits=limits
+            domain,
+            bulk,
+            searches=searches,
+            leases=leases,
+            sizes=sizes,
+            pending=pending,
+            placement=placement,
+            limits=limits,
         )
 
     records = []
@@ -95,7 +103,7 @@ def observe_machines(
     for domain, outcome in zip(bulk.domains, outcomes):
         if outcome.error is not None:
             records.append(_unread_record(domain, bulk, f"the machine could not be read: {outcome.error}"))
-        elif outcome.value is not None and (arriving or "arriving" not in outcome.value):
+        elif outcome.value is not None and (placement or "arriving" not in outcome.value):
             records.append(outcome.value)
     _add_addresses(records, searches, threads, end and max(0.0, end - time.monotonic()))
     return sorted(records, key=lambda record: record["name"])
@@ -250,6 +258,7 @@ def _read_machine(
     sizes: bool,
     limits: AgentLimits,
     pending: PendingOf | None = None,
+    placement: bool = False,
 ) -> dict[str, t.Any] | None:
     """One machine's record; None when it was removed, or migrated away, since it was listed.
 
@@ -276,6 +285,8 @@ def _read_machine(
     record.update(_marks(uuid, bulk), errors=errors)
     if state == "paused" and not record["persistent"] and is_arriving(domain):
         record["arriving"] = True
+    if placement:
+        record["noted_disks"] = [disk.name for disk in notes.disks] if notes else []
     running = state in ACTIVE_STATES
     if pending is not None:
         with _noted(errors):

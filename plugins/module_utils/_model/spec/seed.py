@@ -194,9 +194,8 @@ def make_seed(
 
     A null of its own takes away what is said for all. Who says anything of a seed gets one, unless its own method is
     none.
-    where: the place of the machine's own seed; common: of the one for all. default_keys: authorized_keys where neither
-    says anything of them. Raises InputError when the keys do not go
-    together.
+    where: the place of the machine's own seed; common: of the one for all. default_keys: its authorized_keys, if
+    neither says anything of them. Raises InputError when the keys do not go together.
     """
     base = dict(defaults or {})
     own = [key for key, value in given.items() if value is not None]
@@ -209,7 +208,7 @@ def make_seed(
 
     if "hostname" not in spec:
         spec["hostname"] = spec["fqdn"].split(".")[0] if "fqdn" in spec else hostname_of(machine_name)
-    if default_keys and "authorized_keys" not in {**base, **given}:
+    if default_keys:
         spec.update(authorized_keys=default_keys, keys_by_default=True)
     seed = Seed(**spec)
     if given.get("method") == "none" and own != ["method"]:

@@ -201,9 +201,15 @@ def _require_finishable(conn: VirConnect, machine: SnapshotView, snapshot: Known
 
 
 def _is_for_qemu_img(one: _Merge) -> bool:
-    """Whether qemu-img can merge a file: it has no key, and no way around a server that refuses root."""
+    """Whether qemu-img can merge a file: it has no key, and no way around a server that refuses root.
+
+    Nor is it to go by the content of what is below, which a guest may have written: as a qcow2 image with any file of
+    this host for its data. libvirt knows the format itself.
+    """
     encrypted = one.then.find("encryption") is not None or one.then.find("source/encryption") is not None
-    return not encrypted and (not one.to_do or all(os.access(path, os.W_OK) for path in (one.file, one.below)))
+    if encrypted or not one.to_do:
+        return not encrypted
+    return all(os.access(path, os.W_OK) for path in (one.file, one.below)) and bool(header_of(one.file).backing_format)
 
 
 def _merge_files(

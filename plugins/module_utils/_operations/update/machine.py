@@ -87,6 +87,9 @@ def _settle_boot_order(machine: Machine, draft: Draft) -> None:
     targets = {note.name: note.target for note in draft.notes.disks}
     named = {*(targets.get(name) for name in disks), *macs}
     known = {*(targets.get(disk.name) for disk in machine.disks), *(nic.mac for nic in machine.nics)}
+    # A disk that is gone has no target; nor has a device of the host, which nobody has said anything of.
+    named.discard(None)
+    known.discard(None)
     now = draft.domain.xml if draft.planned is None else draft.planned
     after = copy.deepcopy(now)
     if arrange_boot_order(after, named, known):

@@ -53,6 +53,8 @@ MACHINE = """
 """
 # Says of some machines what virt_migrate says of those that it refuses.
 REFUSING = """
+import time
+
 from ansible.module_utils.basic import AnsibleModule
 
 options = {**dict.fromkeys(%r, {}), "machines": {"type": "list", "elements": "dict"}}
@@ -64,6 +66,8 @@ found = [
 ]
 if not module.check_mode:
     module.exit_json(changed=True, moved=names)
+if set(names) & {"slow", "slower"}:
+    time.sleep(60)
 if any(machine["failed"] for machine in found):
     module.fail_json(msg="not all", machines=found)
 module.exit_json(changed=True, machines=found)
@@ -76,10 +80,17 @@ def options_of(file: str) -> dict[str, t.Any]:
     return next(task["brine.virt.virt_migrate"] for task in tasks if "brine.virt.virt_migrate" in task)
 
 
-def balance(directory: Path, *words: str, refused: tuple[str, ...] | None = None) -> tuple[int, str]:
-    """A run for two machines on one of two hypervisors. refused: those that cannot go; None: virt_migrate says."""
-    for host, names in {"hv1": ("a", "b"), "hv2": ()}.items():
-        (directory / f"{host}.xml").write_text(f"<node>{''.join(map(MACHINE.format, names))}</node>")
+def balance(
+    directory: Path,
+    *words: str,
+    names: tuple[str, ...] = ("a", "b"),
+    refused: tuple[str, ...] | None = None,
+    **more: str,
+) -> tuple[int, str]:
+    """A run for machines on one of two hypervisors. refused: those that cannot go; None: virt_migrate says. more:
+    variables of the inventory."""
+    for host, there in {"hv1": names, "hv2": ()}.items():
+        (directory / f"{host}.xml").write_text(f"<node>{''.join(map(MACHINE.format, there))}</node>")
     uri = f"test://{directory}/{{{{ inventory_hostname }}}}.xml"
     replaced = ("", "")
     if refused is not None:
@@ -87,7 +98,7 @@ def balance(directory: Path, *words: str, refused: tuple[str, ...] | None = None
         (directory / "library/fake_migrate.py").write_text(REFUSING % (tuple(options_of("move.yml")), refused))
         (directory / "ansible.cfg").write_text("[defaults]\nlibrary = library\n")
         replaced = ("brine.virt.virt_migrate:", "fake_migrate:")
-    settings = {"virt_hypervisors": "all", "virt_memory_reserve_mib": 0}
+    settings = {"virt_hypervisors": "all", "virt_memory_reserve_mib": 0, **more}
     words = ("limit=20", *words)
     return run_last_play(directory, "balance", uri, *words, hosts=("hv1", "hv2"), replaced=replaced, **settings)
 
@@ -101,16 +112,28 @@ def test_virt_migrate_is_asked_with_the_options_that_it_moves_with() -> None:
 def test_what_virt_migrate_refuses_is_said_before_anything_is_moved(tmp_path: Path, words: tuple[str, ...]) -> None:
     """It moves no machines of the test driver, none of them."""
     code, output = balance(tmp_path, *words)
-    assert '"msg": "b cannot be moved: uri: test:///' in output, output
+    for name in ("a", "b"):
+        assert f") {name} cannot be moved: uri: test:///" in output, output
     assert "No machine was moved." in output and "TASK [Move the machines]" not in output
-    assert "\na        running  512 MiB  hv1   -    uri: test:///" in output, output
+    assert "\na        running  512 MiB  hv1   -   uri: test:///" in output, output
     assert code == 2
 
 
-def test_the_plan_is_made_again_without_a_machine_that_cannot_be_moved(tmp_path: Path) -> None:
-    code, output = balance(tmp_path, "--diff", refused=("a",))
-    assert "\nb        running  512 MiB  hv1   hv2  hv1 from" in output, output
-    assert "\na        running  512 MiB  hv1   -    a has snapshots. Delete them\n" in output, output
-    # The move itself, and not that it was asked about.
-    assert "changed=1" in output, output
+@pytest.mark.parametrize("refused", [("a",), ("a", "b"), ("a", "b", "c")], ids=len)
+def test_the_plan_is_made_again_without_machines_that_cannot_be_moved(tmp_path: Path, refused: tuple[str, ...]) -> None:
+    """As often as it takes: the next run would choose the same again."""
+    code, output = balance(tmp_path, "--diff", names=("a", "b", "c", "d"), refused=refused)
+    assert "running  512 MiB  hv1   hv2  hv1 from" in output, output
+    for name in refused:
+        assert f"\n{name}        running  512 MiB  hv1   -    {name} has snapshots. Delete them\n" in output, output
+    # The moves themselves, and not that they were asked about.
+    assert f"changed={output.count('hv1   hv2  hv1 from')}" in output, output
     assert code == 0
+
+
+def test_a_hypervisor_that_does_not_say_in_time_what_can_be_moved_is_not_the_end_of_the_run(tmp_path: Path) -> None:
+    """A time-out is no failure that failed_when catches."""
+    soon = "{{ 1 if virt_moves_ahead is defined else 60 }}"
+    code, output = balance(tmp_path, names=("slow", "slower"), refused=(), virt_answer_seconds=soon)
+    assert "slow cannot be moved: Task failed: Timed out after 4 second(s)" in output, output
+    assert "No machine was moved." in output and code == 2

@@ -21,13 +21,12 @@ THEIRS = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAITheirs they@example"
 BARE: dict[str, t.Any] = {"vcpus": 1, "memory": 512}
 
 
-def defaults_for_all(**given: t.Any) -> tuple[t.Any, t.Any]:
-    """What the role says of all seeds, and the keys where nobody says any; of somebody with one key."""
+def defaults_for_all(**given: t.Any) -> t.Any:
+    """What the role says of all seeds."""
     role = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
-    names = ("virt_provision_seed_word", "virt_provision_seed", "virt_provision_default_keys")
+    names = ("virt_provision_seed_word", "virt_provision_seed")
     words = {name: trust_as_template(role[name]) for name in names}
-    templar = Templar(DataLoader(), variables={**words, "virt_provision_own_keys": [MINE], **given})
-    return templar.template(words["virt_provision_seed"]), templar.template(words["virt_provision_default_keys"])
+    return Templar(DataLoader(), variables={**words, **given}).template(words["virt_provision_seed"])
 
 
 @pytest.mark.parametrize(
@@ -51,8 +50,7 @@ def test_the_seed_of_machines_that_say_nothing_and_something(
     given: dict[str, t.Any], method: str, keys: list[str]
 ) -> None:
     specs = [{**BARE, "name": "silent"}, {**BARE, "name": "own", "seed": {"user": "admin"}}]
-    common, default_keys = defaults_for_all(**given)
-    silent, own = read_machines(specs, seed_defaults=common, default_keys=default_keys)
+    silent, own = read_machines(specs, seed_defaults=defaults_for_all(**given), default_keys=[MINE])
     assert silent.seed.method == method
     # Who has a seed where the others have none needs a key as well.
     assert (own.seed.method, own.seed.user, list(own.seed.authorized_keys)) == ("nocloud", "admin", keys)
@@ -60,4 +58,13 @@ def test_the_seed_of_machines_that_say_nothing_and_something(
 
 @pytest.mark.parametrize("wrong", ["user: admin", ["user"]], ids=str)
 def test_what_is_no_mapping_is_left_for_the_check_to_refuse(wrong: t.Any) -> None:
-    assert defaults_for_all(virt_seed=wrong) == (wrong, [MINE])
+    assert defaults_for_all(virt_seed=wrong) == wrong
+
+
+@pytest.mark.parametrize(
+    "common", [{}, {"user": "admin"}, {"authorized_keys": [THEIRS]}, {"authorized_keys": None}], ids=str
+)
+def test_a_machine_that_says_null_of_its_keys_gets_none(common: dict[str, t.Any]) -> None:
+    spec = {**BARE, "name": "web1", "seed": {"authorized_keys": None}}
+    (machine,) = read_machines([spec], seed_defaults=common, default_keys=[MINE])
+    assert (machine.seed.method, machine.seed.authorized_keys, machine.seed.keys_by_default) == ("nocloud", (), False)

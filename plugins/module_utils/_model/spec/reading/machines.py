@@ -184,8 +184,11 @@ def _read(spec: t.Any, common: _Common, where: str, find_existing: FindExisting)
     check_firmware(given, options)
     if have or {"vcpus", "memory"} <= hardware.keys() and not unseen:
         check_hardware(hardware, vcpus, options, have or {})
+    own_seed = given.pop("seed", {})
+    # Who says null of them does without these, too.
+    default_keys = () if "authorized_keys" in {**common.seed, **own_seed} else common.default_keys
     # A null of its own counts where it takes something away.
-    seed = {key: value for key, value in given.pop("seed", {}).items() if value is not None or key in seed_base}
+    seed = {key: value for key, value in own_seed.items() if value is not None or key in seed_base}
     machine = Machine(
         vcpus=vcpus,
         memory_mib=memory_mib,
@@ -198,7 +201,7 @@ def _read(spec: t.Any, common: _Common, where: str, find_existing: FindExisting)
             options.at("seed"),
             defaults=seed_base,
             common=common.seed_place,
-            default_keys=common.default_keys,
+            default_keys=default_keys,
         ),
         seed_requested=bool(seed or seed_base.keys() - {"authorized_keys"}),
         hardware=hardware,

@@ -17,6 +17,8 @@ from ...._host.storage.pools import Pool
 from ...._model.xml.disk_source import FILE
 from .volume_identity import last_change
 
+# An NFS client may say of a file what it knew so many seconds ago: acregmax in nfs(5).
+_STALE_SECONDS = 60
 # Pools that are a way to storage elsewhere: two of them with the same source show the same volumes.
 _NETWORKED = frozenset({"netfs", "gluster", "iscsi", "iscsi-direct"})
 _SAN = frozenset({"scsi", "mpath"})
@@ -58,12 +60,13 @@ def _origin(pool: Pool) -> bytes:
 def _looks_the_same(here: Pool, there: Pool, volume: str) -> bool:
     """Whether a volume was last changed at the same time, and has the same size, in both pools.
 
-    The guest may write to it meanwhile, so it is looked at here once more after that.
+    The guest may write to it meanwhile, so it is looked at here once more after that; and the target may know of an
+    earlier change only.
     """
     before, found, after = last_change(here, volume), last_change(there, volume), last_change(here, volume)
     if before is None or found is None or after is None:
         return False
-    return before.size == found.size == after.size and before.time <= found.time <= after.time
+    return before.size == found.size == after.size and before.time - _STALE_SECONDS <= found.time <= after.time
 
 
 def _same_folder(here: Pool, there: Pool) -> bool:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts import host
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks as host_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import observe_host
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import DiskNote
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
 
@@ -36,6 +39,15 @@ def test_committed_counts_every_machine_with_the_most_that_it_may_take(host: dic
     assert host["errors"] == []
     assert {m["name"]: m["anti_affinity"] for m in host["machines"]}["web1"] == []
     assert {m["name"]: m["moving"] for m in host["machines"]} == {"db1": None, "half": None, "web1": None}
+
+
+def test_a_disk_that_a_running_machine_gets_with_its_next_start_is_one_of_its_disks(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        web1 = list_domains(conn)["web1"]
+        assert web1.notes is not None
+        write_notes(web1.handle, replace(web1.notes, disks=(*web1.notes.disks, DiskNote("data", "sda"))))
+        machines = {machine["name"]: machine["disks"] for machine in observe_host(conn)["machines"]}
+    assert machines == {"db1": [], "half": [], "web1": ["system", "data"]}
 
 
 def test_only_the_hypervisor_itself_can_say_that_it_is_in_maintenance(
@@ -216,6 +228,8 @@ def test_a_machine_that_no_parser_takes_is_committed_all_the_same(node_uri: str)
         after = observe_host(conn)
     assert after["memory"]["committed_mib"] - before["memory"]["committed_mib"] == 512
     assert after["vcpus"]["committed"] - before["vcpus"]["committed"] == 3
+    # Placement takes none of its disks for a new one.
+    assert [machine["vcpus"] for machine in after["machines"] if machine["disks"] is None] == [3]
 
 
 def test_a_network_that_no_parser_takes_is_listed_with_an_error(node_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,6 +216,16 @@ def test_nor_does_qemu_img_have_the_key_of_an_encrypted_disk(off: Machine, monke
     assert {target: file.stat().st_mtime_ns for target, file in off.below.items()} == before
 
 
+def test_nor_does_it_guess_the_format_of_what_a_guest_has_written(off: Machine) -> None:
+    before = {target: file.stat().st_mtime_ns for target, file in off.below.items()}
+    content = off.files["vdb"].read_bytes()
+    # The extension of the header that names the format of the backing file.
+    off.files["vdb"].write_bytes(content.replace(bytes.fromhex("e2792aca"), bytes(4), 1))
+    off.plan().steps[0].apply()
+    assert off.domain.snapshotListNames() == []
+    assert {target: file.stat().st_mtime_ns for target, file in off.below.items()} == before
+
+
 def test_killed_at_any_point_it_is_finished_by_the_next_run(off: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*_args: t.Any, **_options: t.Any) -> None:
         raise KeyboardInterrupt

@@ -86,6 +86,20 @@ def test_where_kinds_were_named_the_first_of_each_comes_after_a_disk_that_has_it
     assert not host.plan(added)[0].steps
 
 
+def test_a_device_of_the_host_keeps_its_place_when_a_disk_of_the_spec_is_gone(host: Host) -> None:
+    spec = {"name": "a", "disks": [{"pool": "default", **SYSTEM, "boot_order": 2}, {"name": "data", "state": "absent"}]}
+    host.make(spec)
+    xml = parse_xml(host.conn.lookupByName("a").XMLDesc(2))
+    need(xml, "devices").append(
+        etree.fromstring(
+            "<hostdev mode='subsystem' type='pci' managed='yes'><boot order='1'/>"
+            "<source><address domain='0' bus='6' slot='0' function='0'/></source></hostdev>"
+        )
+    )
+    host.conn.defineXML(etree.tostring(xml, encoding="unicode"))
+    assert not host.plan(spec)[0].steps
+
+
 def test_a_disk_that_was_taken_out_by_hand_comes_back_to_its_place(host: Host) -> None:
     host.make({"name": "a", "disks": [{"pool": "default", **disk} for disk in (SYSTEM, CD)]})
     xml = parse_xml(host.conn.lookupByName("a").XMLDesc(2))

@@ -44,8 +44,16 @@ NODE = """<node><pool type='dir'><name>vms</name><target><path>/srv/vms</path></
 
 @pytest.mark.parametrize(
     ("there", "wanted"),
-    [("4.5 64", True), ("5 64", True), ("4.499999999 64", False), ("7 64", False), ("5 65", False), ("", False)],
-    ids=["the same", "written to meanwhile", "older", "newer", "another size", "no time"],
+    [
+        ("104.5 64", True),
+        ("105 64", True),
+        ("44.5 64", True),
+        ("44.499999999 64", False),
+        ("107 64", False),
+        ("105 65", False),
+        ("", False),
+    ],
+    ids=["the same", "written to meanwhile", "cached by NFS", "older", "newer", "another size", "no time"],
 )
 def test_in_check_mode_a_volume_that_was_changed_at_the_same_time_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str, wanted: bool
@@ -55,7 +63,7 @@ def test_in_check_mode_a_volume_that_was_changed_at_the_same_time_is_the_same(
     file.write_text(NODE, encoding="utf-8")
     with open_connection(f"test://{file}") as source, open_connection(f"test://{file}") as target:
         here = dataclasses.replace(Pools(source).get("vms"), local=True)
-        seen = {id(source): iter(["4.5 64", "6 64"]), id(target): iter([there])}
+        seen = {id(source): iter(["104.5 64", "106 64"]), id(target): iter([there])}
 
         def written(volume: t.Any) -> str:
             return next(seen[id(volume.connect())])
