@@ -15,6 +15,10 @@ from .._base.errors import HostError
 from .._base.files import read_text
 from .commands import run
 
+# Kinds of interfaces on top of another one that take all its frames: the kernel lets only one of them have these, and
+# so no bridge (netdev_rx_handler_register).
+TAKES_ALL = ("macvlan", "macvtap", "ipvlan", "ipvtap", "macsec")
+
 
 @dataclass(frozen=True)
 class BridgeState:
@@ -49,8 +53,9 @@ class Link:
     returning: tuple[str, ...] = ()
     bridge: BridgeState | None = None
     vlans: tuple[tuple[int, int], ...] = ()
-    # Of a VLAN: its number, and the interface that it is on.
+    # Of a VLAN: its number.
     vlan: int | None = None
+    # Of a VLAN, and of what takes all frames of an interface: the interface that it is on.
     below: str | None = None
 
 
@@ -175,7 +180,7 @@ def _link(data: dict[str, t.Any], vlans: dict[str, tuple[tuple[int, int], ...]])
         bridge=_bridge(details) if kind == "bridge" else None,
         vlans=vlans.get(name, ()),
         vlan=details.get("id") if kind == "vlan" else None,
-        below=data.get("link") if kind == "vlan" else None,
+        below=data.get("link") if kind in ("vlan", *TAKES_ALL) else None,
     )
 
 

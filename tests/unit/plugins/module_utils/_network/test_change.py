@@ -125,6 +125,12 @@ def test_a_bridge_that_exists_is_left(host: object, state: Network, uplink: str 
             "kind wireguard",
         ),
         (network(link("lo", link_type="loopback")), "lo", UnsupportedError, "lo cannot be a bridge's port"),
+        (
+            network(ETH0, link("macvtap0", kind="macvtap", below="eth0")),
+            None,
+            ConflictError,
+            "macvtap0 on the uplink eth0 is of the kind macvtap, which takes all frames of eth0",
+        ),
     ],
 )
 def test_what_could_cut_the_host_off_is_refused(

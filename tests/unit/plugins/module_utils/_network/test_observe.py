@@ -53,6 +53,13 @@ LINKS = [
         "linkinfo": {"info_kind": "vlan", "info_data": {"protocol": "802.1Q", "id": 10}},
         "addr_info": [],
     },
+    {
+        "ifname": "macvtap0",
+        "link": "eth2",
+        "link_type": "ether",
+        "linkinfo": {"info_kind": "macvtap", "info_data": {"mode": "bridge"}},
+        "addr_info": [],
+    },
 ]
 ROUTES = {
     "-4": [
@@ -86,6 +93,7 @@ def test_what_the_kernel_says(monkeypatch: pytest.MonkeyPatch, vlans: str) -> No
     assert bridge.static == ("2001:db8::10/64",)
     assert (port.master, port.mtu, port.vlans, port.bridge) == ("br0", 9000, ((5, 5), (20, 29)), None)
     assert (vlan.kind, vlan.vlan, vlan.below) == ("vlan", 10, "eth1")
+    assert network.links["macvtap0"].below == "eth2"
     assert network.ports("br0") == ["eth0"]
     assert network.gateways("br0") == ("192.0.2.1", "192.0.2.2", "fe80::2")
     words = ("unicast", "198.51.100.0/24", "via", "192.0.2.3", "dev", "br0")
