@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from .._base.errors import ConflictError, HostError, InputError, NotFoundError
 from .checks import checked_link, could_be_port, foreign_differences, known
@@ -21,6 +21,9 @@ from .returning import returning
 from .spec import BridgeSpec, Uplink, vlan_word
 from .switch.control import PendingChange
 from .switch.guarded import GuardedChange
+
+# An Ethernet interface has it where nobody says anything.
+_USUAL_MTU = 1500
 
 
 @dataclass(frozen=True)
@@ -100,9 +103,11 @@ def plan_bridge(network: Network, spec: BridgeSpec) -> GuardedChange | None:
     below = uplink.below if uplink else ()
     manager = choose_manager(spec, network, below)
     mac = network.links[source.name if source else below[0]].mac if below else stable_mac(network, spec.name)
-    wanted = WantedBridge(spec, uplink, mac, network, source)
+    # A larger one may be DHCP's: then it would be the bridge's alone, and the port drop what is larger than usual.
+    mtu = source.mtu if source is not None and source.mtu > _USUAL_MTU and spec.mtu is None else spec.mtu
+    wanted = WantedBridge(replace(spec, mtu=mtu), uplink, mac, network, source)
     verb = f"adding {uplink.words} to {spec.name}" if uplink else f"creating {spec.name}"
-    return _guarded(wanted, verb, manager, manager.make(wanted))
+    return _guarded(wanted, spec, verb, manager, manager.make(wanted))
 
 
 def _check_names(network: Network, spec: BridgeSpec) -> None:
@@ -152,7 +157,7 @@ def _plan_existing(network: Network, spec: BridgeSpec, existing: Link) -> Guarde
     parts = manager.change(wanted)
     if parts == Parts():
         return None
-    return _guarded(wanted, f"changing {spec.name}", manager, parts)
+    return _guarded(wanted, spec, f"changing {spec.name}", manager, parts)
 
 
 def _check_untagged(wanted: WantedBridge) -> None:
@@ -176,7 +181,8 @@ def _own_port(network: Network, bridge: Link) -> Uplink | None:
     return Uplink(ports[0]) if len(ports) == 1 else None
 
 
-def _guarded(wanted: WantedBridge, words: str, manager: Manager, parts: Parts) -> GuardedChange:
+def _guarded(wanted: WantedBridge, asked: BridgeSpec, words: str, manager: Manager, parts: Parts) -> GuardedChange:
+    """The change as the switch carries it out. asked: what the task says, by which another run knows it again."""
     spec, source = wanted.spec, wanted.source or wanted.existing
     taken = source if not spec.addressing else None
     want = settings_of(wanted)
@@ -213,7 +219,7 @@ def _guarded(wanted: WantedBridge, words: str, manager: Manager, parts: Parts) -
         back=undone.back,
         last_resort=parts.last_resort,
         return_seconds=undone.seconds,
-        subject={**expected.as_dict(), "spec": _as_json(spec)},
+        subject={**expected.as_dict(), "spec": _as_json(asked)},
     )
 
 

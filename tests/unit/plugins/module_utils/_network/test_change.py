@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.managers.netwo
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_text import NetworkdSource
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import BridgeState, Link, Network, Route
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, read_bridge
+from ansible_collections.brine.virt.plugins.module_utils._network.switch.control import PendingChange
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import GuardedChange
 
 SOURCE = NetworkdSource(
@@ -149,6 +150,21 @@ def test_a_change_names_what_the_bridge_must_have(host: object) -> None:
     names = ["05-brine-br0.netdev", "05-brine-br0.network", "05-brine-br0-uplink.network"]
     assert [Path(file.lasting).name for file in change.files] == names
     assert [file.trial for file in change.files] == [file.lasting.replace("/etc/", "/run/") for file in change.files]
+
+
+def test_a_large_mtu_of_the_uplink_is_the_bridges_and_stays_the_ports(host: object) -> None:
+    state = network(replace(ETH0, mtu=9000))
+    change = planning.plan_bridge(state, spec())
+    assert change is not None
+    _netdev, bridge, port = (str(file.text) for file in change.files)
+    assert ("MTUBytes=9000" in bridge, "MTUBytes=9000" in port) == (True, True)
+    assert planning.expected_from(change.subject).settings == {"mtu": 9000}
+    # Another run that asks for the same takes the change over.
+    assert planning.asks_for(spec(), PendingChange(change.subject, ()))
+    for one, words in ((ETH0, {}), (replace(ETH0, mtu=1460), {}), (replace(ETH0, mtu=9000), {"mtu": 1500})):
+        change = planning.plan_bridge(network(one), spec(**words))
+        assert change is not None
+        assert [line for file in change.files for line in str(file.text).splitlines() if line == "MTUBytes=9000"] == []
 
 
 def test_another_manager_is_named(host: t.Callable[[Networkd | None], None], monkeypatch: pytest.MonkeyPatch) -> None:
