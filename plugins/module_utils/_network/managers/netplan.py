@@ -213,7 +213,14 @@ def _load(path: str, text: str) -> Yaml:
     except yaml.YAMLError as exc:
         raise HostError(f"{path} cannot be read: {exc}") from exc
     network_of(document, path)
-    return document or {}
+    return _unshared(document or {})
+
+
+def _unshared(value: t.Any) -> t.Any:
+    """The same with a copy of its own wherever an alias (``eth1: *usual``) stands for what another interface has."""
+    if isinstance(value, dict):
+        return {key: _unshared(one) for key, one in value.items()}
+    return [_unshared(one) for one in value] if isinstance(value, list) else value
 
 
 class _AsItStood(str):

@@ -64,6 +64,14 @@ def test_the_uplinks_file_is_written_over_and_kept(host: Path) -> None:
     assert spoken(parts.restore) == ["netplan generate", *spoken([delete_link("br0")]), "netplan apply"]
 
 
+def test_an_alias_for_the_uplinks_definition_keeps_what_it_stands_for(host: Path) -> None:
+    (host / "etc/50-x.yaml").write_text(
+        "network:\n  version: 2\n  ethernets:\n    eth0: &usual {dhcp4: true}\n    eth1: *usual\n"
+    )
+    changed = yaml.safe_load(str(MANAGER.make(wanted(static=())).files[-1].text))["network"]
+    assert changed["ethernets"] == {"eth0": {"dhcp4": False, "dhcp6": False}, "eth1": {"dhcp4": True}}
+
+
 def test_the_marks_of_several_bridges_in_one_file_stay(host: Path) -> None:
     put(MANAGER.make(wanted()))
     put(MANAGER.make(wanted(name="br1", uplink="eth0", static=())))
