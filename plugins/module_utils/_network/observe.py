@@ -173,7 +173,7 @@ def _link(data: dict[str, t.Any], vlans: dict[str, tuple[tuple[int, int], ...]])
         link_type=data.get("link_type", ""),
         master=data.get("master"),
         wireless=any(os.path.exists(f"/sys/class/net/{name}/{entry}") for entry in ("wireless", "phy80211")),
-        addresses=_addresses(data, lambda address: address["family"] == "inet" or not address.get("dynamic")),
+        addresses=_addresses(data, _is_kept),
         mtu=int(data.get("mtu", 0)),
         static=_addresses(data, lambda address: not address.get("dynamic")),
         returning=_addresses(data, lambda address: not any(address.get(word) for word in _NOT_FOR_LONG)),
@@ -182,6 +182,11 @@ def _link(data: dict[str, t.Any], vlans: dict[str, tuple[tuple[int, int], ...]])
         vlan=details.get("id") if kind == "vlan" else None,
         below=data.get("link") if kind in ("vlan", *TAKES_ALL) else None,
     )
+
+
+def _is_kept(address: dict[str, t.Any]) -> bool:
+    """Whether an address must not get lost: not where the kernel does not use it, as another host has it."""
+    return not address.get("dadfailed") and (address["family"] == "inet" or not address.get("dynamic"))
 
 
 def _addresses(data: dict[str, t.Any], counts: t.Callable[[dict[str, t.Any]], bool]) -> tuple[str, ...]:

@@ -42,6 +42,10 @@ LINKS = [
             {"family": "inet6", "local": "2001:db8::10", "prefixlen": 64, "scope": "global"},
             {"family": "inet6", "local": "2001:db8::abc", "prefixlen": 64, "scope": "global", "dynamic": True},
             {"family": "inet6", "local": "fe80::1", "prefixlen": 64, "scope": "link"},
+            {
+                **{"family": "inet6", "local": "2001:db8::dad", "prefixlen": 64, "scope": "global"},
+                **{"dadfailed": True, "tentative": True},
+            },
         ],
     },
     {
@@ -90,7 +94,8 @@ def test_what_the_kernel_says(monkeypatch: pytest.MonkeyPatch, vlans: str) -> No
     assert bridge.bridge == BridgeState(stp=True, forward_delay=400, vlan_filtering=True, pvid=5)
     # Addresses of IPv6 that are given for a time are nobody's to keep.
     assert bridge.addresses == ("192.0.2.10/24", "2001:db8::10/64")
-    assert bridge.static == ("2001:db8::10/64",)
+    # Nor is one that another host has.
+    assert bridge.static == ("2001:db8::10/64", "2001:db8::dad/64")
     assert (port.master, port.mtu, port.vlans, port.bridge) == ("br0", 9000, ((5, 5), (20, 29)), None)
     assert (vlan.kind, vlan.vlan, vlan.below) == ("vlan", 10, "eth1")
     assert network.links["macvtap0"].below == "eth2"
