@@ -31,7 +31,8 @@ class Expected:
     """What a bridge must have before its change is confirmed. uplink: its port, empty for none.
 
     any_address: it asks for one, and which it gets is not known. settings: of the kernel, by BridgeState's words; its
-    mtu, which is its port's as well; and the vlans that its port carries tagged, as ranges [first, last].
+    mtu, which is its port's as well; and the vlans that its port carries tagged, as ranges [first, last]. members: of
+    the bond that is its port. leads: the versions of IP of which its default route comes before all others.
     """
 
     bridge: str
@@ -40,6 +41,8 @@ class Expected:
     gateways: tuple[str, ...]
     any_address: bool = False
     settings: Mapping[str, t.Any] | None = None
+    members: tuple[str, ...] = ()
+    leads: tuple[int, ...] = ()
 
     def as_dict(self) -> dict[str, t.Any]:
         """As the switch remembers it."""
@@ -50,6 +53,8 @@ class Expected:
             "gateways": list(self.gateways),
             "any_address": self.any_address,
             "settings": dict(self.settings or {}),
+            "members": list(self.members),
+            "leads": list(self.leads),
         }
 
 
@@ -62,6 +67,8 @@ def expected_from(said: Mapping[str, t.Any]) -> Expected:
         tuple(said["gateways"]),
         bool(said.get("any_address")),
         dict(said.get("settings") or {}),
+        tuple(said.get("members") or ()),
+        tuple(said.get("leads") or ()),
     )
 
 
@@ -198,6 +205,8 @@ def _guarded(wanted: WantedBridge, asked: BridgeSpec, words: str, manager: Manag
         gateways=wanted.network.gateways(taken.name) if taken else spec.gateway or (),
         any_address=spec.addressing and spec.asks_dhcp4 and not spec.of_family(4),
         settings=settings,
+        members=wanted.uplink.bond if wanted.uplink else (),
+        leads=tuple(version for version in (4, 6) if taken and wanted.network.leads(taken.name, version)),
     )
     links = wanted.network.links
     concerned = [links[name] for name in (wanted.uplink.below if wanted.uplink else ()) if name in links]
@@ -232,12 +241,19 @@ def missing_on_bridge(network: Network, expected: Expected) -> list[str]:
     uplink = network.links.get(expected.uplink)
     if expected.uplink:
         missing += [] if uplink is not None and uplink.master == expected.bridge else [f"its port {expected.uplink}"]
+        of_bond = network.ports(expected.uplink)
+        missing += [f"{name} in {expected.uplink}" for name in expected.members if name not in of_bond]
     missing += [f"the address {address}" for address in expected.addresses if address not in bridge.addresses]
     missing += (
         ["an address by DHCP"] if expected.any_address and not any("." in own for own in bridge.addresses) else []
     )
     present = network.gateways(expected.bridge)
     missing += [f"the gateway {gateway}" for gateway in expected.gateways if gateway not in present]
+    missing += [
+        f"the first default route of IPv{version}: another one has a lower metric now"
+        for version in expected.leads
+        if not missing and not network.leads(expected.bridge, version)
+    ]
     for word, value in (expected.settings or {}).items():
         if word == "vlans":
             carried = uplink.vlans if uplink is not None else ()

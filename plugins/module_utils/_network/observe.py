@@ -96,6 +96,11 @@ class Network:
         """The gateways of the default routes over an interface."""
         return tuple(route.gateway for route in self.default_routes if route.device == device and route.gateway)
 
+    def leads(self, device: str, version: int) -> bool:
+        """Whether an interface has a default route of this version of IP, and none comes before it."""
+        routes = [route for route in self.default_routes if route.version == version]
+        return any(route.device == device and route.metric == routes[0].metric for route in routes)
+
 
 def observe_network() -> Network:
     """The host's links and routes now. Raises HostError."""

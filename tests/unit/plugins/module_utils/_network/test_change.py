@@ -167,6 +167,26 @@ def test_a_large_mtu_of_the_uplink_is_the_bridges_and_stays_the_ports(host: obje
         assert [line for file in change.files for line in str(file.text).splitlines() if line == "MTUBytes=9000"] == []
 
 
+def test_all_of_a_bond_and_the_order_of_default_routes_are_looked_at(host: object) -> None:
+    first, second = Route("eth0", "192.0.2.1", metric=100), Route("eth7", "198.51.100.1", metric=101)
+    state = Network({one.name: one for one in (ETH0, link("eth1"), link("eth7"))}, (first, second))
+    change = planning.plan_bridge(state, spec(uplink={"bond": ["eth0", "eth1"]}))
+    assert change is not None
+    expected = planning.expected_from(change.subject)
+    assert (expected.members, expected.leads) == (("eth0", "eth1"), (4,))
+    links = [link("br0", kind="bridge", addresses=ETH0.addresses), link("bond0", kind="bond", master="br0")]
+    links += [link("eth0", master="bond0"), link("eth1", master="bond0"), link("eth7")]
+    after = Network({one.name: one for one in links}, (replace(first, device="br0"), second))
+    assert planning.missing_on_bridge(after, expected) == []
+    alone = replace(after, links={**after.links, "eth1": link("eth1")})
+    assert planning.missing_on_bridge(alone, expected) == ["eth1 in bond0"]
+    # NetworkManager's metric for a bridge that says none.
+    behind = replace(after, default_routes=(second, replace(first, device="br0", metric=425)))
+    assert planning.missing_on_bridge(behind, expected) == [
+        "the first default route of IPv4: another one has a lower metric now"
+    ]
+
+
 def test_another_manager_is_named(host: t.Callable[[Networkd | None], None], monkeypatch: pytest.MonkeyPatch) -> None:
     host(None)
     monkeypatch.setattr(choice, "is_active", lambda unit: unit == "connman.service")
