@@ -151,6 +151,26 @@ def test_a_file_of_another_program_is_left(host: Path) -> None:
         MANAGER.make(wanted())
 
 
+def test_a_file_that_cloud_init_writes_at_boot_is_refused(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (host / "etc/50-x.yaml").rename(host / "etc/50-cloud-init.yaml")
+    (host / "cloud/cloud.cfg.d").mkdir(parents=True)
+    monkeypatch.setattr(netplan, "CLOUD", f"{host}/cloud")
+    monkeypatch.setattr(netplan.shutil, "which", lambda _name: None)
+    assert MANAGER.make(wanted()).files
+    monkeypatch.setattr(netplan.shutil, "which", lambda name: f"/usr/bin/{name}")
+    said = host / "cloud/cloud.cfg.d/99-x.cfg"
+    for text in ("", "# network: {config: disabled}\n", "datasource_list: [NoCloud]\n"):
+        said.write_text(text)
+        with pytest.raises(UnsupportedError, match=r"50-cloud-init\.yaml defines eth0, and cloud-init may write it"):
+            MANAGER.make(wanted())
+    for text in ("network: {config: disabled}\n", 'network:\n  config: "disabled"\n'):
+        said.write_text(text)
+        assert MANAGER.make(wanted()).files
+    said.unlink()
+    (host / "cloud/cloud-init.disabled").touch()
+    assert MANAGER.make(wanted()).files
+
+
 def test_an_address_of_no_file_is_not_lost(host: Path) -> None:
     (host / "etc/50-x.yaml").unlink()
     with pytest.raises(ConflictError, match=r"192\.0\.2\.10/24 on eth0 is in no file of netplan"):
