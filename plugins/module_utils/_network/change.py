@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from .._base.errors import ConflictError, HostError, InputError, NotFoundError
 from .checks import checked_link, could_be_port, foreign_differences, known
@@ -22,13 +22,17 @@ from .spec import BridgeSpec, Uplink, vlan_word
 from .switch.control import PendingChange
 from .switch.guarded import GuardedChange
 
+# An Ethernet interface has it where nobody says anything.
+_USUAL_MTU = 1500
+
 
 @dataclass(frozen=True)
 class Expected:
     """What a bridge must have before its change is confirmed. uplink: its port, empty for none.
 
     any_address: it asks for one, and which it gets is not known. settings: of the kernel, by BridgeState's words; its
-    mtu, which is its port's as well; and the vlans that its port carries tagged, as ranges [first, last].
+    mtu, which is its port's as well; and the vlans that its port carries tagged, as ranges [first, last]. members: of
+    the bond that is its port. leads: the versions of IP of which its default route comes before all others.
     """
 
     bridge: str
@@ -37,6 +41,8 @@ class Expected:
     gateways: tuple[str, ...]
     any_address: bool = False
     settings: Mapping[str, t.Any] | None = None
+    members: tuple[str, ...] = ()
+    leads: tuple[int, ...] = ()
 
     def as_dict(self) -> dict[str, t.Any]:
         """As the switch remembers it."""
@@ -47,6 +53,8 @@ class Expected:
             "gateways": list(self.gateways),
             "any_address": self.any_address,
             "settings": dict(self.settings or {}),
+            "members": list(self.members),
+            "leads": list(self.leads),
         }
 
 
@@ -59,6 +67,8 @@ def expected_from(said: Mapping[str, t.Any]) -> Expected:
         tuple(said["gateways"]),
         bool(said.get("any_address")),
         dict(said.get("settings") or {}),
+        tuple(said.get("members") or ()),
+        tuple(said.get("leads") or ()),
     )
 
 
@@ -100,9 +110,11 @@ def plan_bridge(network: Network, spec: BridgeSpec) -> GuardedChange | None:
     below = uplink.below if uplink else ()
     manager = choose_manager(spec, network, below)
     mac = network.links[source.name if source else below[0]].mac if below else stable_mac(network, spec.name)
-    wanted = WantedBridge(spec, uplink, mac, network, source)
+    # A larger one may be DHCP's: then it would be the bridge's alone, and the port drop what is larger than usual.
+    mtu = source.mtu if source is not None and source.mtu > _USUAL_MTU and spec.mtu is None else spec.mtu
+    wanted = WantedBridge(replace(spec, mtu=mtu), uplink, mac, network, source)
     verb = f"adding {uplink.words} to {spec.name}" if uplink else f"creating {spec.name}"
-    return _guarded(wanted, verb, manager, manager.make(wanted))
+    return _guarded(wanted, spec, verb, manager, manager.make(wanted))
 
 
 def _check_names(network: Network, spec: BridgeSpec) -> None:
@@ -152,7 +164,7 @@ def _plan_existing(network: Network, spec: BridgeSpec, existing: Link) -> Guarde
     parts = manager.change(wanted)
     if parts == Parts():
         return None
-    return _guarded(wanted, f"changing {spec.name}", manager, parts)
+    return _guarded(wanted, spec, f"changing {spec.name}", manager, parts)
 
 
 def _check_untagged(wanted: WantedBridge) -> None:
@@ -176,7 +188,8 @@ def _own_port(network: Network, bridge: Link) -> Uplink | None:
     return Uplink(ports[0]) if len(ports) == 1 else None
 
 
-def _guarded(wanted: WantedBridge, words: str, manager: Manager, parts: Parts) -> GuardedChange:
+def _guarded(wanted: WantedBridge, asked: BridgeSpec, words: str, manager: Manager, parts: Parts) -> GuardedChange:
+    """The change as the switch carries it out. asked: what the task says, by which another run knows it again."""
     spec, source = wanted.spec, wanted.source or wanted.existing
     taken = source if not spec.addressing else None
     want = settings_of(wanted)
@@ -192,6 +205,8 @@ def _guarded(wanted: WantedBridge, words: str, manager: Manager, parts: Parts) -
         gateways=wanted.network.gateways(taken.name) if taken else spec.gateway or (),
         any_address=spec.addressing and spec.asks_dhcp4 and not spec.of_family(4),
         settings=settings,
+        members=wanted.uplink.bond if wanted.uplink else (),
+        leads=tuple(version for version in (4, 6) if taken and wanted.network.leads(taken.name, version)),
     )
     links = wanted.network.links
     concerned = [links[name] for name in (wanted.uplink.below if wanted.uplink else ()) if name in links]
@@ -213,7 +228,7 @@ def _guarded(wanted: WantedBridge, words: str, manager: Manager, parts: Parts) -
         back=undone.back,
         last_resort=parts.last_resort,
         return_seconds=undone.seconds,
-        subject={**expected.as_dict(), "spec": _as_json(spec)},
+        subject={**expected.as_dict(), "spec": _as_json(asked)},
     )
 
 
@@ -226,12 +241,19 @@ def missing_on_bridge(network: Network, expected: Expected) -> list[str]:
     uplink = network.links.get(expected.uplink)
     if expected.uplink:
         missing += [] if uplink is not None and uplink.master == expected.bridge else [f"its port {expected.uplink}"]
+        of_bond = network.ports(expected.uplink)
+        missing += [f"{name} in {expected.uplink}" for name in expected.members if name not in of_bond]
     missing += [f"the address {address}" for address in expected.addresses if address not in bridge.addresses]
     missing += (
         ["an address by DHCP"] if expected.any_address and not any("." in own for own in bridge.addresses) else []
     )
     present = network.gateways(expected.bridge)
     missing += [f"the gateway {gateway}" for gateway in expected.gateways if gateway not in present]
+    missing += [
+        f"the first default route of IPv{version}: another one has a lower metric now"
+        for version in expected.leads
+        if not missing and not network.leads(expected.bridge, version)
+    ]
     for word, value in (expected.settings or {}).items():
         if word == "vlans":
             carried = uplink.vlans if uplink is not None else ()

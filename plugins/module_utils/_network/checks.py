@@ -8,7 +8,7 @@ from __future__ import annotations
 from .._base.errors import ConflictError, NotFoundError, UnsupportedError
 from .managers.kernel import vlan_difference
 from .managers.manager import BY_HAND
-from .observe import Link, Network
+from .observe import TAKES_ALL, Link, Network
 from .spec import BridgeSpec, vlan_word
 
 
@@ -36,6 +36,13 @@ def checked_link(network: Network, name: str, *, of_vlan: bool = False) -> Link:
         raise UnsupportedError(
             f"the uplink {name} cannot be a bridge's port: it is of the kind {link.kind or link.link_type}",
             hint=known(network),
+        )
+    above = next((one for one in network.links.values() if one.below == name and one.kind in TAKES_ALL), None)
+    if above is not None:
+        raise ConflictError(
+            f"{above.name} on the uplink {name} is of the kind {above.kind}, which takes all frames of {name}, so it "
+            "cannot be a bridge's port",
+            hint=f"Name another uplink, or remove {above.name} first: if it is a machine's nic, shut the machine down",
         )
     return link
 

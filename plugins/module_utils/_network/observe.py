@@ -15,6 +15,10 @@ from .._base.errors import HostError
 from .._base.files import read_text
 from .commands import run
 
+# Kinds of interfaces on top of another one that take all its frames: the kernel lets only one of them have these, and
+# so no bridge (netdev_rx_handler_register).
+TAKES_ALL = ("macvlan", "macvtap", "ipvlan", "ipvtap", "macsec")
+
 
 @dataclass(frozen=True)
 class BridgeState:
@@ -49,8 +53,9 @@ class Link:
     returning: tuple[str, ...] = ()
     bridge: BridgeState | None = None
     vlans: tuple[tuple[int, int], ...] = ()
-    # Of a VLAN: its number, and the interface that it is on.
+    # Of a VLAN: its number.
     vlan: int | None = None
+    # Of a VLAN, and of what takes all frames of an interface: the interface that it is on.
     below: str | None = None
 
 
@@ -90,6 +95,11 @@ class Network:
     def gateways(self, device: str) -> tuple[str, ...]:
         """The gateways of the default routes over an interface."""
         return tuple(route.gateway for route in self.default_routes if route.device == device and route.gateway)
+
+    def leads(self, device: str, version: int) -> bool:
+        """Whether an interface has a default route of this version of IP, and none comes before it."""
+        routes = [route for route in self.default_routes if route.version == version]
+        return any(route.device == device and route.metric == routes[0].metric for route in routes)
 
 
 def observe_network() -> Network:
@@ -168,15 +178,20 @@ def _link(data: dict[str, t.Any], vlans: dict[str, tuple[tuple[int, int], ...]])
         link_type=data.get("link_type", ""),
         master=data.get("master"),
         wireless=any(os.path.exists(f"/sys/class/net/{name}/{entry}") for entry in ("wireless", "phy80211")),
-        addresses=_addresses(data, lambda address: address["family"] == "inet" or not address.get("dynamic")),
+        addresses=_addresses(data, _is_kept),
         mtu=int(data.get("mtu", 0)),
         static=_addresses(data, lambda address: not address.get("dynamic")),
         returning=_addresses(data, lambda address: not any(address.get(word) for word in _NOT_FOR_LONG)),
         bridge=_bridge(details) if kind == "bridge" else None,
         vlans=vlans.get(name, ()),
         vlan=details.get("id") if kind == "vlan" else None,
-        below=data.get("link") if kind == "vlan" else None,
+        below=data.get("link") if kind in ("vlan", *TAKES_ALL) else None,
     )
+
+
+def _is_kept(address: dict[str, t.Any]) -> bool:
+    """Whether an address must not get lost: not where the kernel does not use it, as another host has it."""
+    return not address.get("dadfailed") and (address["family"] == "inet" or not address.get("dynamic"))
 
 
 def _addresses(data: dict[str, t.Any], counts: t.Callable[[dict[str, t.Any]], bool]) -> tuple[str, ...]:

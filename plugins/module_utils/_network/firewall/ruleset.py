@@ -150,7 +150,7 @@ def _matched(rule: Rule, match: Json, sets: dict[str, Json]) -> Rule | None:
             return rule
         return other if rule.condition is Condition.OTHER else replace(rule, condition=Condition.INTERFACE)
     if meta is not None and meta["key"] == "l4proto":
-        return rule if bool({"tcp", 6} & set(values)) is not inverse else None
+        return _of_protocols(rule, values, inverse=inverse)
     if meta is not None and meta["key"] in ("nfproto", "protocol"):
         versions = [version for word, version in (("ipv4", 4), ("ip", 4), ("ipv6", 6), ("ip6", 6)) if word in values]
         every = [EVERYBODY[version][0] for version in (4, 6) if (version in versions) is not inverse]
@@ -160,11 +160,19 @@ def _matched(rule: Rule, match: Json, sets: dict[str, Json]) -> Rule | None:
     return other
 
 
+def _of_protocols(rule: Rule, values: list[Json], *, inverse: bool) -> Rule | None:
+    """The rule for these protocols, None where TCP is none of them."""
+    if any(isinstance(value, dict) for value in values):
+        # A range, or what is not known.
+        return replace(rule, condition=Condition.OTHER)
+    return rule if ("tcp" in values or 6 in values) is not inverse else None
+
+
 def _matched_payload(rule: Rule, payload: Json, values: list[Json], *, inverse: bool) -> Rule | None:
     protocol, field_name = payload["protocol"], payload["field"]
     other = replace(rule, condition=Condition.OTHER)
     if (protocol, field_name) in (("ip", "protocol"), ("ip6", "nexthdr")):
-        return rule if bool({"tcp", 6} & set(values)) is not inverse else None
+        return _of_protocols(rule, values, inverse=inverse)
     if protocol not in ("tcp", "th", "ip", "ip6"):
         return None
     if field_name == "dport":

@@ -10,7 +10,7 @@ version knows them.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..._base.errors import UnsupportedError
@@ -40,6 +40,7 @@ _GROUPS_REFUSED.update({"wifi": "a radio"})
 # long as it takes: dhcp-timeout in nm-settings-nmcli(5), and ra-timeout where there is no IPv4. Its retries stay as
 # many: a bridge whose address somebody else has fails at once, and would be made and deleted a dozen times a second.
 _FOR_EVER = "2147483647"
+_METRIC = "route-metric"
 # What other programs have noted in a profile, such as that cloud-init has written it.
 _NOTES = "user"
 
@@ -81,12 +82,20 @@ def profile_names(bridge: str) -> tuple[str, str]:
 
 
 def bridge_profiles(
-    spec: BridgeSpec, *, uplink: Uplink | None, mac: str, source: str | None, origin: str, first: str = ""
+    spec: BridgeSpec,
+    *,
+    uplink: Uplink | None,
+    mac: str,
+    source: str | None,
+    origin: str,
+    first: str = "",
+    metrics: Mapping[int, int] | None = None,
 ) -> BridgeProfiles:
     """The profiles that make a bridge with this uplink, and what the spec names or else all that the uplink had.
 
     mac: the bridge's. source: the text of the profile to take over, origin: where it is; first: of a bond, the
-    interface that has it. Raises UnsupportedError for what cannot be carried over.
+    interface that has it. metrics: of the uplink's default routes, by version of IP: NetworkManager itself gives those
+    of a bridge a higher one than those of a network card. Raises UnsupportedError for what cannot be carried over.
     """
     groups = parse(source) if source and uplink is not None and uplink.vlan is None else ()
     for group in groups:
@@ -107,7 +116,7 @@ def bridge_profiles(
     own = (
         _connection(name, "bridge", spec.name, (("autoconnect-slaves", "1"), *_network_keys(connection))),
         Section("bridge", (("mac-address", mac), ("stp", "false"), ("forward-delay", "0"))),
-        *(_patient(group, alone=alone6) for group in taken),
+        *(_patient(_with_metric(group, metrics or {}), alone=alone6) for group in taken),
     )
     bridge = Profile(name, profile_uuid(name), head + as_text(_bridge_with(own, spec)))
     if uplink is None:
@@ -198,7 +207,22 @@ def _bridge_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section
     changed = with_entries(changed, "ethernet", {} if spec.mtu is None else {"mtu": str(spec.mtu)})
     if not spec.addressing:
         return changed
-    return (*(group for group in changed if group.name not in ("ipv4", "ipv6")), _ip(spec, 4), _ip(spec, 6))
+    metrics = {
+        int(group.name[-1]): int(value)
+        for group in changed
+        for key, value in group.entries
+        if group.name in ("ipv4", "ipv6") and key == _METRIC and value.isdigit()
+    }
+    groups = (_with_metric(_ip(spec, version), metrics) for version in (4, 6))
+    return (*(group for group in changed if group.name not in ("ipv4", "ipv6")), *groups)
+
+
+def _with_metric(group: Section, metrics: Mapping[int, int]) -> Section:
+    """A group about addresses with the metric for its version of IP, unless it says one or there is none."""
+    metric = next((value for version, value in metrics.items() if group.name == f"ipv{version}"), None)
+    if metric is None or any(key == _METRIC for key, _value in group.entries):
+        return group
+    return Section(group.name, (*group.entries, (_METRIC, str(metric))))
 
 
 def _ip(spec: BridgeSpec, version: int) -> Section:

@@ -27,6 +27,8 @@ from .sections import as_text, parse
 # A file in /run hides its namesake in /etc, and that the one in /lib (netplan-generate(8)).
 LASTING, TRIAL, VENDOR = "/etc/netplan", "/run/netplan", "/lib/netplan"
 DROP_INS, TRIAL_DROP_INS = "/etc/systemd/network", "/run/systemd/network"
+# What cloud-init calls its file there, and where it is told to leave the network alone.
+_CLOUD_FILE, CLOUD = "50-cloud-init.yaml", "/etc/cloud"
 HEAD = "# Made by brine.virt, role virt_bridge: "
 _APPLY: Command = ("netplan", "apply")
 
@@ -155,7 +157,22 @@ def _file_to_change(wanted: WantedBridge) -> tuple[str, Yaml, str | None]:
         raise UnsupportedError(
             f"{path} defines {' and '.join(names)}, and is written by another program", hint="Leave out manager"
         )
+    if os.path.basename(path) == _CLOUD_FILE and _cloud_init_writes():
+        raise UnsupportedError(
+            f"{path} defines {' and '.join(names)}, and cloud-init may write it again at a boot, without the bridge",
+            hint="Leave out manager; or write network: {config: disabled} into "
+            f"{CLOUD}/cloud.cfg.d/99-disable-network-config.cfg, and run again",
+        )
     return path, document, text
+
+
+def _cloud_init_writes() -> bool:
+    """Whether cloud-init is there, and nobody has told it to leave the network alone."""
+    if shutil.which("cloud-init") is None or os.path.exists(f"{CLOUD}/cloud-init.disabled"):
+        return False
+    paths = (f"{CLOUD}/cloud.cfg", *glob.glob(f"{CLOUD}/cloud.cfg.d/*.cfg"))
+    disabled = re.compile(r"""^[^#\n]*\bconfig["']?:\s*["']?disabled\b""", re.MULTILINE)
+    return not any(disabled.search(read_text(path) or "") for path in paths)
 
 
 def _paths() -> list[str]:
@@ -213,7 +230,14 @@ def _load(path: str, text: str) -> Yaml:
     except yaml.YAMLError as exc:
         raise HostError(f"{path} cannot be read: {exc}") from exc
     network_of(document, path)
-    return document or {}
+    return _unshared(document or {})
+
+
+def _unshared(value: t.Any) -> t.Any:
+    """The same with a copy of its own wherever an alias (``eth1: *usual``) stands for what another interface has."""
+    if isinstance(value, dict):
+        return {key: _unshared(one) for key, one in value.items()}
+    return [_unshared(one) for one in value] if isinstance(value, list) else value
 
 
 class _AsItStood(str):

@@ -66,6 +66,9 @@ _NETWORK_KEYS_REFUSED = frozenset(
 # Keys of [Link] about being online: with the addresses they go to the bridge.
 _LINK_KEYS_OF_THE_BRIDGE = frozenset({"RequiredFamilyForOnline", "RequiredForOnline"})
 
+# Keys of [Match] by which an interface is known whatever its name is.
+_IDENTITY = ("PermanentMACAddress", "Path")
+
 # networkd uses the first file that matches, so the first prefix that sorts before the uplink's own file is taken.
 HEAD = "# Made by brine.virt, role virt_bridge: "
 NO_UPLINK = "it has no uplink"
@@ -187,7 +190,7 @@ def bridge_files(
     devices: tuple[NetworkdFile, ...] = ()
     if uplink is not None:
         in_bridge = Section("Network", (("Bridge", bridge), ("LinkLocalAddressing", "no")))
-        port = (Section("Match", (("Name", uplink.port),)), in_bridge)
+        port = (_match(uplink.port, None if uplink.bond else taken, mac), in_bridge)
         if uplink.bond:
             if any(key == "VLAN" for section in of_uplink for key, _value in section.entries):
                 raise UnsupportedError(
@@ -199,7 +202,7 @@ def bridge_files(
             in_bond = Section("Network", (("Bond", uplink.port), ("LinkLocalAddressing", "no")))
             # The one with the configuration comes first: from then on the bond has what a boot needs.
             for member in sorted(uplink.bond, key=lambda name: name != first):
-                sections = (Section("Match", (("Name", member),)), in_bond)
+                sections = (_match(member, taken if member == first else None, mac), in_bond)
                 rest = of_uplink if member == first else []
                 files.append(NetworkdFile(f"{base}-port-{member}.network", head + as_text((*sections, *rest))))
             files.insert(0, NetworkdFile(names[2], head + as_text(port_with(port, spec))))
@@ -224,6 +227,22 @@ def bridge_files(
         NetworkdFile(names[1], head + as_text(network_with(own, spec))),
         tuple(files),
     )
+
+
+def _match(name: str, source: NetworkdSource | None, mac: str) -> Section:
+    """What an uplink's file matches: its name, and what else its own file knows it by.
+
+    The kernel's own names may be others after a boot. Then our file matches nothing, rather than another interface, and
+    the uplink has its old network. mac: its address now; one that it has had before networkd changed it is left out.
+    """
+    found = [
+        (key, value)
+        for _path, text in (source.parts if source else ())
+        for section in parse(text)
+        for key, value in section.entries
+        if section.name == "Match" and (key in _IDENTITY or (key == "MACAddress" and mac in value.lower()))
+    ]
+    return Section("Match", (("Name", name), *found))
 
 
 def _split(source: NetworkdSource) -> tuple[list[Section], list[Section]]:

@@ -12,6 +12,7 @@ import shutil
 from ..._base.errors import ConflictError, HostError, NotFoundError, UnsupportedError
 from ..._base.files import read_text
 from ..commands import IS_PORT, is_active, run
+from ..observe import Network
 from ..switch.guarded import Command, GuardedFile
 from .kernel import kernel_commands
 from .keyfile import HEAD, Profile, bridge_profiles, changed_profile, profile_names, profile_uuid, uuid_of
@@ -24,6 +25,8 @@ LASTING, TRIAL = "/etc/NetworkManager/system-connections", "/run/NetworkManager/
 _UNIT = "NetworkManager.service"
 _RELOAD: Command = ("nmcli", "connection", "reload")
 _UNMANAGED = "10"
+# What it adds to the metric of a default route over which it does not reach the internet.
+_PENALTY = 20000
 _UNLESS_PORT = f'{IS_PORT} || nmcli --wait 30 connection up uuid "$3" ifname "$1"'
 
 
@@ -66,7 +69,13 @@ class NetworkManagerManager:
         check_is_known(source, text or "", "profile of NetworkManager")
         check_routes_are_known(wanted, None, "profile of NetworkManager")
         profiles = bridge_profiles(
-            spec, uplink=uplink, mac=wanted.mac, source=text, origin=path, first=source.name if source else ""
+            spec,
+            uplink=uplink,
+            mac=wanted.mac,
+            source=text,
+            origin=path,
+            first=source.name if source else "",
+            metrics=_metrics(wanted.network, source.name) if source else {},
         )
         _check_nothing_in_the_way(spec.name, profiles.all)
         paths = [f"{TRIAL}/{profile.name}" for profile in profiles.all]
@@ -116,6 +125,16 @@ class NetworkManagerManager:
             restore=(*((_RELOAD, *ups) if files else ()), *_ports_again(bridge), *restore),
             last_resort=(("systemctl", "restart", _UNIT),),
         )
+
+
+def _metrics(network: Network, device: str) -> dict[int, int]:
+    """The metrics of an interface's default routes, the best of each version of IP."""
+    found: dict[int, int] = {}
+    for route in network.default_routes:
+        if route.device == device and route.metric:
+            metric = route.metric - _PENALTY if route.metric > _PENALTY else route.metric
+            found.setdefault(route.version, metric)
+    return found
 
 
 def _up(profile: Profile) -> Command:

@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.managers.netwo
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_text import NetworkdSource
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import BridgeState, Link, Network, Route
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, read_bridge
+from ansible_collections.brine.virt.plugins.module_utils._network.switch.control import PendingChange
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import GuardedChange
 
 SOURCE = NetworkdSource(
@@ -125,6 +126,12 @@ def test_a_bridge_that_exists_is_left(host: object, state: Network, uplink: str 
             "kind wireguard",
         ),
         (network(link("lo", link_type="loopback")), "lo", UnsupportedError, "lo cannot be a bridge's port"),
+        (
+            network(ETH0, link("macvtap0", kind="macvtap", below="eth0")),
+            None,
+            ConflictError,
+            "macvtap0 on the uplink eth0 is of the kind macvtap, which takes all frames of eth0",
+        ),
     ],
 )
 def test_what_could_cut_the_host_off_is_refused(
@@ -143,6 +150,41 @@ def test_a_change_names_what_the_bridge_must_have(host: object) -> None:
     names = ["05-brine-br0.netdev", "05-brine-br0.network", "05-brine-br0-uplink.network"]
     assert [Path(file.lasting).name for file in change.files] == names
     assert [file.trial for file in change.files] == [file.lasting.replace("/etc/", "/run/") for file in change.files]
+
+
+def test_a_large_mtu_of_the_uplink_is_the_bridges_and_stays_the_ports(host: object) -> None:
+    state = network(replace(ETH0, mtu=9000))
+    change = planning.plan_bridge(state, spec())
+    assert change is not None
+    _netdev, bridge, port = (str(file.text) for file in change.files)
+    assert ("MTUBytes=9000" in bridge, "MTUBytes=9000" in port) == (True, True)
+    assert planning.expected_from(change.subject).settings == {"mtu": 9000}
+    # Another run that asks for the same takes the change over.
+    assert planning.asks_for(spec(), PendingChange(change.subject, ()))
+    for one, words in ((ETH0, {}), (replace(ETH0, mtu=1460), {}), (replace(ETH0, mtu=9000), {"mtu": 1500})):
+        change = planning.plan_bridge(network(one), spec(**words))
+        assert change is not None
+        assert [line for file in change.files for line in str(file.text).splitlines() if line == "MTUBytes=9000"] == []
+
+
+def test_all_of_a_bond_and_the_order_of_default_routes_are_looked_at(host: object) -> None:
+    first, second = Route("eth0", "192.0.2.1", metric=100), Route("eth7", "198.51.100.1", metric=101)
+    state = Network({one.name: one for one in (ETH0, link("eth1"), link("eth7"))}, (first, second))
+    change = planning.plan_bridge(state, spec(uplink={"bond": ["eth0", "eth1"]}))
+    assert change is not None
+    expected = planning.expected_from(change.subject)
+    assert (expected.members, expected.leads) == (("eth0", "eth1"), (4,))
+    links = [link("br0", kind="bridge", addresses=ETH0.addresses), link("bond0", kind="bond", master="br0")]
+    links += [link("eth0", master="bond0"), link("eth1", master="bond0"), link("eth7")]
+    after = Network({one.name: one for one in links}, (replace(first, device="br0"), second))
+    assert planning.missing_on_bridge(after, expected) == []
+    alone = replace(after, links={**after.links, "eth1": link("eth1")})
+    assert planning.missing_on_bridge(alone, expected) == ["eth1 in bond0"]
+    # NetworkManager's metric for a bridge that says none.
+    behind = replace(after, default_routes=(second, replace(first, device="br0", metric=425)))
+    assert planning.missing_on_bridge(behind, expected) == [
+        "the first default route of IPv4: another one has a lower metric now"
+    ]
 
 
 def test_another_manager_is_named(host: t.Callable[[Networkd | None], None], monkeypatch: pytest.MonkeyPatch) -> None:

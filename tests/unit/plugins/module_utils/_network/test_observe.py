@@ -42,6 +42,10 @@ LINKS = [
             {"family": "inet6", "local": "2001:db8::10", "prefixlen": 64, "scope": "global"},
             {"family": "inet6", "local": "2001:db8::abc", "prefixlen": 64, "scope": "global", "dynamic": True},
             {"family": "inet6", "local": "fe80::1", "prefixlen": 64, "scope": "link"},
+            {
+                **{"family": "inet6", "local": "2001:db8::dad", "prefixlen": 64, "scope": "global"},
+                **{"dadfailed": True, "tentative": True},
+            },
         ],
     },
     {
@@ -51,6 +55,13 @@ LINKS = [
         "address": "52:54:00:11:22:44",
         "mtu": 1500,
         "linkinfo": {"info_kind": "vlan", "info_data": {"protocol": "802.1Q", "id": 10}},
+        "addr_info": [],
+    },
+    {
+        "ifname": "macvtap0",
+        "link": "eth2",
+        "link_type": "ether",
+        "linkinfo": {"info_kind": "macvtap", "info_data": {"mode": "bridge"}},
         "addr_info": [],
     },
 ]
@@ -83,9 +94,11 @@ def test_what_the_kernel_says(monkeypatch: pytest.MonkeyPatch, vlans: str) -> No
     assert bridge.bridge == BridgeState(stp=True, forward_delay=400, vlan_filtering=True, pvid=5)
     # Addresses of IPv6 that are given for a time are nobody's to keep.
     assert bridge.addresses == ("192.0.2.10/24", "2001:db8::10/64")
-    assert bridge.static == ("2001:db8::10/64",)
+    # Nor is one that another host has.
+    assert bridge.static == ("2001:db8::10/64", "2001:db8::dad/64")
     assert (port.master, port.mtu, port.vlans, port.bridge) == ("br0", 9000, ((5, 5), (20, 29)), None)
     assert (vlan.kind, vlan.vlan, vlan.below) == ("vlan", 10, "eth1")
+    assert network.links["macvtap0"].below == "eth2"
     assert network.ports("br0") == ["eth0"]
     assert network.gateways("br0") == ("192.0.2.1", "192.0.2.2", "fe80::2")
     words = ("unicast", "198.51.100.0/24", "via", "192.0.2.3", "dev", "br0")

@@ -35,6 +35,7 @@ table inet filter {
         meta l4proto { icmp, ipv6-icmp } accept
         meta l4proto udp accept
         ip protocol icmp accept
+        ip protocol 1-5 accept
         icmp type echo-request accept
         udp dport 53 accept
         ct state { established, related } accept

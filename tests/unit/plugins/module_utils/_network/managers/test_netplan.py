@@ -64,6 +64,14 @@ def test_the_uplinks_file_is_written_over_and_kept(host: Path) -> None:
     assert spoken(parts.restore) == ["netplan generate", *spoken([delete_link("br0")]), "netplan apply"]
 
 
+def test_an_alias_for_the_uplinks_definition_keeps_what_it_stands_for(host: Path) -> None:
+    (host / "etc/50-x.yaml").write_text(
+        "network:\n  version: 2\n  ethernets:\n    eth0: &usual {dhcp4: true}\n    eth1: *usual\n"
+    )
+    changed = yaml.safe_load(str(MANAGER.make(wanted(static=())).files[-1].text))["network"]
+    assert changed["ethernets"] == {"eth0": {"dhcp4": False, "dhcp6": False}, "eth1": {"dhcp4": True}}
+
+
 def test_the_marks_of_several_bridges_in_one_file_stay(host: Path) -> None:
     put(MANAGER.make(wanted()))
     put(MANAGER.make(wanted(name="br1", uplink="eth0", static=())))
@@ -141,6 +149,26 @@ def test_a_file_of_another_program_is_left(host: Path) -> None:
     (host / "etc/50-x.yaml").rename(host / "run/50-x.yaml")
     with pytest.raises(UnsupportedError, match=r"run/50-x\.yaml defines eth0, and is written by another program"):
         MANAGER.make(wanted())
+
+
+def test_a_file_that_cloud_init_writes_at_boot_is_refused(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (host / "etc/50-x.yaml").rename(host / "etc/50-cloud-init.yaml")
+    (host / "cloud/cloud.cfg.d").mkdir(parents=True)
+    monkeypatch.setattr(netplan, "CLOUD", f"{host}/cloud")
+    monkeypatch.setattr(netplan.shutil, "which", lambda _name: None)
+    assert MANAGER.make(wanted()).files
+    monkeypatch.setattr(netplan.shutil, "which", lambda name: f"/usr/bin/{name}")
+    said = host / "cloud/cloud.cfg.d/99-x.cfg"
+    for text in ("", "# network: {config: disabled}\n", "datasource_list: [NoCloud]\n"):
+        said.write_text(text)
+        with pytest.raises(UnsupportedError, match=r"50-cloud-init\.yaml defines eth0, and cloud-init may write it"):
+            MANAGER.make(wanted())
+    for text in ("network: {config: disabled}\n", 'network:\n  config: "disabled"\n'):
+        said.write_text(text)
+        assert MANAGER.make(wanted()).files
+    said.unlink()
+    (host / "cloud/cloud-init.disabled").touch()
+    assert MANAGER.make(wanted()).files
 
 
 def test_an_address_of_no_file_is_not_lost(host: Path) -> None:

@@ -64,9 +64,34 @@ def test_static_uplink_gives_all_to_the_bridge() -> None:
         (("Address", "192.0.2.10/24"), ("Gateway", "192.0.2.1"), ("DNS", "192.0.2.53"), ("Domains", "example.org"))
     ]
     assert len(entries(bridge, "Route")) == 2
-    assert entries(uplink, "Match") == [(("Name", "eth0"),)]
+    assert entries(uplink, "Match") == [(("Name", "eth0"), ("MACAddress", MAC))]
     assert entries(uplink, "Network") == [(("Bridge", "br0"), ("LinkLocalAddressing", "no"))]
     assert "192.0.2" not in uplink.text
+
+
+def test_an_uplink_that_another_name_would_be_given_at_boot_is_not_mistaken() -> None:
+    # networkd gives it another address than the one that it was found by.
+    of_old = "[Match]\nMACAddress=52:54:00:99:99:99\n[Link]\nMACAddress=52:54:00:11:22:33\n"
+    for text, known in (
+        ("[Match]\nName=en*\nDriver=virtio_net\n", []),
+        ("[Match]\nMACAddress=52:54:00:AA:AA:AA 52:54:00:11:22:33\n", [("MACAddress", f"52:54:00:AA:AA:AA {MAC}")]),
+        ("[Match]\nPermanentMACAddress=52:54:00:99:99:99\n", [("PermanentMACAddress", "52:54:00:99:99:99")]),
+        ("[Match]\nPath=pci-0000:01:00.0\n", [("Path", "pci-0000:01:00.0")]),
+        (of_old, []),
+    ):
+        _netdev, _bridge, uplink = make(text)
+        assert entries(uplink, "Match") == [(("Name", "eth0"), *known)]
+    source = NetworkdSource((("/etc/systemd/network/10-eth1.network", f"[Match]\nMACAddress={MAC}\n"),))
+    spec = read_bridge({"name": "br0", "uplink": {"bond": ["eth0", "eth1"]}}, "bridges[0]")
+    files = bridge_files(
+        spec, uplink=spec.uplink, mac=MAC, source=source, first="eth1", dhcpv4_iaid=None, dhcpv6_iaid=None
+    )
+    matches = {file.name: entries(file, "Match") for file in files.uplinks}
+    assert matches == {
+        "05-brine-br0-uplink.network": [(("Name", "bond0"),)],
+        "05-brine-br0-port-eth1.network": [(("Name", "eth1"), ("MACAddress", MAC))],
+        "05-brine-br0-port-eth0.network": [(("Name", "eth0"),)],
+    }
 
 
 def test_every_entry_lands_on_one_side() -> None:

@@ -18,6 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import networkmanager
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.keyfile import profile_uuid
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, delete_link
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import Route
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
     SPECS,
     VLAN_SPECS,
@@ -87,6 +88,18 @@ def test_a_new_bridge_is_tried_in_run_and_the_old_profile_comes_back(host: Path)
         spoken([delete_link("br0")])[0],
         f"nmcli --wait 30 connection up uuid {OLD} ifname eth0",
     ]
+
+
+@pytest.mark.parametrize(("words", "old"), [({}, 100), ({"dhcp4": True}, 100), ({}, 20100)])
+def test_the_default_route_stays_before_those_of_others(host: Path, words: dict[str, t.Any], old: int) -> None:
+    want = wanted(**words)
+    routes = (Route("eth0", "192.0.2.1", metric=old), Route("eth1", "198.51.100.1", metric=101))
+    parts = MANAGER.make(replace(want, network=replace(want.network, default_routes=routes)))
+    assert "route-metric=100\n" in str(parts.files[0].text)
+    put(parts)
+    # With other addresses later, too.
+    change = MANAGER.change(wanted(existing=True, addresses=["192.0.2.11/24"]))
+    assert "route-metric=100\n" in str(change.files[0].text)
 
 
 def test_a_bridge_without_uplink_is_brought_up_itself(host: Path) -> None:
