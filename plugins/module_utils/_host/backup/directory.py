@@ -271,8 +271,14 @@ def begin(path: str, name: str) -> str:
 
 
 def complete(path: str, partial: str, manifest: Manifest) -> None:
-    """Have a backup whose files are all on the disk become one. Raises OSError."""
-    write_whole(f"{partial}/{MANIFEST}", manifest_to_text(manifest).encode(), 0o600)
+    """Have a backup whose files are all on the disk become one. Raises OSError, and HostError for one that nobody could
+    read."""
+    text = manifest_to_text(manifest)
+    try:
+        read_manifest(text, manifest.id)
+    except ManifestError as exc:
+        raise HostError(f"the backup {manifest.id} could not be read again: {exc.what}") from exc
+    write_whole(f"{partial}/{MANIFEST}", text.encode(), 0o600)
     os.unlink(f"{partial}/{MARKER}")
     sync_folder(partial)
     os.rename(partial, f"{path}/{manifest.id}")

@@ -258,6 +258,15 @@ def test_what_is_not_backed_up_is_named(machine: BackupHost) -> None:
     }
 
 
+def test_what_nobody_could_read_again_is_no_backup(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody would learn of it when it is to be restored."""
+    monkeypatch.setattr(make, "file_of", lambda disk: f"{disk.target} of web1.qcow2")
+    (result,) = machine.back_up()
+    assert "could not be read again: 'vda of web1.qcow2' is not allowed for disks[0].file" in str(result.error)
+    assert result.actions == []
+    assert os.listdir(machine.destination / "web1") == [".lock"]
+
+
 def test_one_that_fails_does_not_stop_the_others(machine: BackupHost) -> None:
     gone, made = machine.back_up("gone", "web1")
     assert str(gone.error) == "there is no machine gone on this hypervisor"
