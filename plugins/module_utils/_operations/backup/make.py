@@ -21,7 +21,7 @@ from ..._host.backup.checkpoints import described_checkpoints, own_checkpoints, 
 from ..._host.backup.job import run_backup
 from ..._host.backup.quiesce import freeze, thawed
 from ..._host.backup.source_file import source_file
-from ..._host.backup.verify import digest_file
+from ..._host.backup.verify import check_header, digest_file
 from ..._host.connection import VirConnect, translate_errors
 from ..._host.machines.start_watch import last_start
 from ..._host.storage.disk_lock import DiskLock
@@ -153,6 +153,7 @@ class BackupMaker:
             )
             if parent is not None:
                 images.set_backing(self._partial, entry.file, parent)
+            check_header(self._partial, entry)
             entries.append(entry)
         return Manifest(
             id=self._name,

@@ -258,6 +258,25 @@ def test_what_is_not_backed_up_is_named(machine: BackupHost) -> None:
     }
 
 
+def test_a_raw_disk_that_does_not_end_with_a_sector_can_be_read_back(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QEMU has the rest of the last sector in its copy."""
+    raw = machine.host.directory / "default" / "web1-data.raw"
+    raw.write_bytes(b"x" * 1000001)
+    machine.define(machine.disk("vdb", str(raw), "raw"))
+    monkeypatch.setattr(disks, "_size_bytes", lambda _domain, target: 1000001 if target == "vdb" else SIZE)
+    assert machine.made(verify=True).verified
+
+
+def test_a_backup_of_another_size_than_its_disk_is_none(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of one that was grown while its backup began."""
+    monkeypatch.setattr(disks, "_size_bytes", lambda *_what: SIZE - 1024)
+    (result,) = machine.back_up()
+    assert f"vda.qcow2 is a disk of {SIZE} bytes, not of {SIZE - 1024}" in str(result.error)
+    assert list_backups(str(machine.destination), "web1").names == []
+
+
 def test_what_nobody_could_read_again_is_no_backup(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody would learn of it when it is to be restored."""
     monkeypatch.setattr(make, "file_of", lambda disk: f"{disk.target} of web1.qcow2")
