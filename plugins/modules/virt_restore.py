@@ -74,7 +74,7 @@ options:
   backup:
     description:
       - The backup, by its id such as V(20261123T020000Z-full). V(latest) is the newest one. If that cannot be read, the
-        task fails.
+        task fails. It also fails if backups of two machines of this name alternate there, such as from two inventories.
     type: str
     default: latest
   name:

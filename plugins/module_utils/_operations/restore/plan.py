@@ -85,7 +85,23 @@ def find_backup(options: RestoreOptions) -> tuple[Backups, list[Manifest]]:
         # Not silently the one before it.
         error = backups.broken[max(later)]
         raise type(error)(error.what, hint=f"To restore the one before it: backup: {newest.id}")
+    _require_one_machine(backups, newest)
     return backups, backups.chain(newest.id)
+
+
+def _require_one_machine(backups: Backups, newest: Manifest) -> None:
+    """Raise ConflictError where backups of two machines of one name alternate, so that the newest may be that of the
+    other. A machine that was created anew has all of its backups after those of the old one."""
+    found = backups.newest_first()
+    own = [one.id for one in found if one.uuid == newest.uuid]
+    other = next((one for one in found if one.uuid != newest.uuid), None)
+    if other is not None and other.id > min(own):
+        raise ConflictError(
+            f"two machines of this name have their backups in {backups.path}: the newest of {newest.uuid} is "
+            f"{newest.id}, that of {other.uuid} is {other.id}",
+            where="backup",
+            hint="Name the one to restore",
+        )
 
 
 def _nothing_there(words: str, where: str | None = None) -> NotFoundError:

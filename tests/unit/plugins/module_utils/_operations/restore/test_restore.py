@@ -290,6 +290,18 @@ def test_the_newest_is_not_silently_another_one(machine: BackupHost) -> None:
         bring_back(machine, machine="db1")
 
 
+def test_the_newest_of_two_machines_of_one_name_is_not_taken_for_either(machine: BackupHost) -> None:
+    """Such as on a share of two inventories. One that was created anew comes after the old one."""
+    own = list_backups(str(machine.destination), "web1").newest_first()[0].id
+    add_backup(machine.destination, FULL, 1, uuid=OTHER_UUID)
+    assert preview(machine.conn, read(machine, disk="vda")).plan.manifest.id == own
+    add_backup(machine.destination, "20991231T000000Z-full", 1, uuid=OTHER_UUID)
+    for params in ({"name": "web2"}, {"disk": "vda"}):
+        with pytest.raises(ConflictError, match=f"backup: two machines of this name .*{UUID} is {own}"):
+            preview(machine.conn, read(machine, **params))
+    assert preview(machine.conn, read(machine, disk="vda", backup=own)).plan.manifest.uuid == UUID
+
+
 def test_a_definition_of_another_machine_is_refused(machine: BackupHost) -> None:
     path = backup_image(machine).with_name("domain.xml")
     path.write_text("<domain><name>web1</name><uuid>other</uuid></domain>", encoding="utf-8")
