@@ -181,8 +181,10 @@ options:
     type: int
     default: 10
   verify:
-    description: Verify the new backup, and those that it is built on, after it was made, as O(state=verified)
-      does.
+    description:
+      - Verify the new backup, and those that it is built on, after it was made, as O(state=verified) does.
+      - If one of them is damaged, the task fails, nothing is removed, and the next backup of the running machine is a
+        full one.
     type: bool
     default: false
 notes:

@@ -111,6 +111,15 @@ class BackupMaker:
             if self._checkpoint:
                 remove_checkpoint(self._plan.domain.handle, self._checkpoint)
 
+    def drop_checkpoints(self) -> None:
+        """Delete the checkpoints of all backups in this directory, this one and those before it, as of a damaged chain:
+        so the next one is a full one. Raises VirtError."""
+        # What is made of a machine that is off is built on nothing.
+        if self._plan.domain.active:
+            for name in own_checkpoints(self._plan.domain.handle, self._series):
+                remove_checkpoint(self._plan.domain.handle, name)
+            self.no_checkpoint = f"{self._name} is damaged, or one that it is built on"
+
     def drop_old_checkpoints(self) -> None:
         """Delete the checkpoints of earlier backups in this directory, when a newer one is there. Raises VirtError.
 

@@ -248,6 +248,21 @@ def test_a_snapshot_that_was_taken_since_the_plan(running: BackupHost, monkeypat
     assert checkpoints(running) == []
 
 
+def test_nothing_is_built_on_a_backup_that_was_found_damaged(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.start(monkeypatch, written={"vda": 0})
+    first = machine.made().made
+    assert first is not None
+    path = machine.destination / "web1" / first.id / "domain.xml"
+    path.write_text(path.read_text(encoding="utf-8").replace("web1", "web2"), encoding="utf-8")
+    (result,) = machine.back_up(verify=True)
+    assert result.made is not None and result.made.parent == first.id
+    assert "domain.xml has another content" in str(result.error)
+    assert result.as_result()["no_checkpoint"] == f"{result.made.id} is damaged, or one that it is built on"
+    assert checkpoints(machine) == []
+
+
 def test_what_is_not_backed_up_is_named(machine: BackupHost) -> None:
     path = str(machine.host.path)
     drives = machine.disk("vdb", path, device="cdrom", rest="<readonly/>")
