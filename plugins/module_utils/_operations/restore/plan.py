@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import typing as t
 import uuid
@@ -182,18 +183,17 @@ def _plan_machine(
         )
     left = unfinished.notes.volumes if unfinished is not None and unfinished.notes is not None else ()
     going = {(note.pool, note.name) for note in left}
-    volumes = tuple(
-        plan_volume(
-            entry,
-            hypervisor,
-            pool=options.pool,
-            name=_volume_name(entry, manifest, options, replaced=existing is not None),
-            machine=options.name,
-            where="",
-            going=going,
+    volumes: list[RestoredVolume] = []
+    for entry in manifest.disks:
+        name = _volume_name(entry, manifest, options, replaced=existing is not None)
+        plan = functools.partial(
+            plan_volume, entry, hypervisor, pool=options.pool, machine=options.name, where="", going=going
         )
-        for entry in manifest.disks
-    )
+        one = plan(name=name)
+        if any((one.pool.name, one.volume) == (other.pool.name, other.volume) for other in volumes):
+            # They had one name in two pools.
+            one = plan(name=f"{options.name}-{entry.target}-{_stamp(manifest)}")
+        volumes.append(one)
     renewed = identity != manifest.uuid
     restored = restored_domain(
         domain, options.name, identity if renewed else None, {one.entry.target: one.disk for one in volumes}
@@ -206,7 +206,7 @@ def _plan_machine(
     if renewed:
         notes, lost = renewed_notes(notes, restored.macs, manifest.machine)
         restored.lost += lost
-    return RestorePlan(backups, chain, volumes, restored, identity, notes, existing, unfinished, renewed)
+    return RestorePlan(backups, chain, tuple(volumes), restored, identity, notes, existing, unfinished, renewed)
 
 
 def _read_definition(backups: Backups, manifest: Manifest) -> etree._Element:

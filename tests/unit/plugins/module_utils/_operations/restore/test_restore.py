@@ -126,6 +126,25 @@ def claim(machine: BackupHost, name: str, identity: str) -> None:
     assert claims == {name: identity}
 
 
+def test_two_volumes_of_one_name_come_into_one_pool(machine: BackupHost) -> None:
+    """They were in two."""
+    other = machine.host.directory / "same" / machine.image.name
+    other.parent.mkdir(exist_ok=True)
+    shutil.copy(machine.image, other)
+    machine.define(machine.disk("vdb", str(other)))
+    made = machine.made().made
+    assert made is not None
+    path = backup_image(machine).with_name("manifest.json")
+    text = re.sub('"pool": "[a-z]*"', '"pool": "fast"', path.read_text(encoding="utf-8"))
+    path.write_text(re.sub('"volume": ".*"', f'"volume": "{machine.image.name}"', text), encoding="utf-8")
+    lose(machine)
+    shown = preview(machine.conn, read(machine, pool="default"))
+    names = [machine.image.name, f"web1-vdb-{made.id.partition('-')[0]}.qcow2"]
+    assert [one.volume for one in shown.plan.volumes] == names
+    bring_back(machine, pool="default")
+    assert machine.host.files("web1") == names
+
+
 def test_a_claim_becomes_the_machine(machine: BackupHost) -> None:
     """Also that of a run which was killed since."""
     lose(machine)
