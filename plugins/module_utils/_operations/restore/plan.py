@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ..._base.errors import ConflictError, InputError, NotFoundError, VirtError
 from ..._base.xml import MAX_XML_BYTES, etree, parse_xml
+from ..._host.backup import state_files
 from ..._host.backup.checkpoints import snapshots
 from ..._host.backup.directory import Backups, list_backups, open_inside
 from ..._host.connection import translate_errors
@@ -200,6 +201,8 @@ def _plan_machine(
     )
     if not options.trust:
         require_harmless(restored.root, f"{backups.path_of(manifest.id)}/{DOMAIN_XML}")
+    if existing is None and unfinished is None:
+        _require_no_states(restored.root, backups.path_of(manifest.id), manifest, identity)
     _check_plugs(restored.root, hypervisor, options.name)
     known = read_notes(domain) or MachineNotes()
     notes = replace(known, volumes=tuple(one.note.whole for one in volumes), claimed=False)
@@ -207,6 +210,16 @@ def _plan_machine(
         notes, lost = renewed_notes(notes, restored.macs, manifest.machine)
         restored.lost += lost
     return RestorePlan(backups, chain, tuple(volumes), restored, identity, notes, existing, unfinished, renewed)
+
+
+def _require_no_states(root: etree._Element, backup: str, manifest: Manifest, identity: str) -> None:
+    """Raise ConflictError for UEFI variables or the state of a TPM that are in the machine's place and not its own:
+    they are written last, after hours of copying."""
+    nvram = state_files.nvram_path(root)
+    if manifest.nvram and nvram is not None:
+        state_files.nvram_is_there(backup, manifest.nvram, nvram)
+    if manifest.tpm:
+        state_files.tpm_is_there(backup, manifest.tpm, identity, manifest.tpm_directory)
 
 
 def _read_definition(backups: Backups, manifest: Manifest) -> etree._Element:
