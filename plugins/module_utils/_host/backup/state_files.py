@@ -46,13 +46,21 @@ def has_tpm(domain: etree._Element) -> bool:
     return domain.find("devices/tpm/backend[@type='emulator']") is not None
 
 
-def tpm_state(uuid: str) -> tuple[str, list[str]] | None:
-    """The directory with the state of a machine's TPM, and the names of the files in it; None where there is none yet.
+def tpm_state(domain: etree._Element, uuid: str) -> tuple[str, str, list[str]] | None:
+    """The directory with the state of a machine's TPM, the name that it has in its usual place, and the names of the
+    files in it; None where there is none yet.
 
     Raises HostError for what no backup could give back.
     """
-    for name in _DIRECTORIES:
-        directory = f"{_SWTPM}/{uuid}/{name}"
+    places = [(name, f"{_SWTPM}/{uuid}/{name}") for name in _DIRECTORIES]
+    source = domain.find("devices/tpm/backend[@type='emulator']/source")
+    if source is not None and source.get("path"):
+        # Of libvirt 10.10 and newer.
+        if source.get("type") != "dir":
+            raise HostError(f"the state of the TPM is in {source.get('path')}, which is no directory: not backed up")
+        old = domain.find("devices/tpm/backend[@version='1.2']") is not None
+        places = [("tpm1.2" if old else "tpm2", source.get("path", ""))]
+    for name, directory in places:
         try:
             files = sorted(file for file in os.listdir(directory) if file != _LOCK)
         except FileNotFoundError:
@@ -63,7 +71,7 @@ def tpm_state(uuid: str) -> tuple[str, list[str]] | None:
             if not is_file_name(file):
                 raise HostError(f"{directory} has a file {file!r} in it, which cannot be backed up")
         if files:
-            return directory, files
+            return directory, name, files
     return None
 
 

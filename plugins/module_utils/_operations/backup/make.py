@@ -282,13 +282,13 @@ class BackupMaker:
         if nvram is not None and os.path.exists(nvram):
             state_files.copy_in(nvram, f"{self._partial}/{_NVRAM}")
             found["nvram"] = _NVRAM
-        tpm = state_files.tpm_state(self._plan.uuid) if state_files.has_tpm(definition) else None
+        tpm = state_files.tpm_state(definition, self._plan.uuid) if state_files.has_tpm(definition) else None
         if tpm is not None:
-            path, files = tpm
+            path, place, files = tpm
             for file in files:
                 state_files.copy_in(f"{path}/{file}", f"{self._partial}/{state_files.tpm_name(file)}")
             found["tpm"] = tuple(state_files.tpm_name(file) for file in files)
-            found["tpm_directory"] = os.path.basename(path)
+            found["tpm_directory"] = place
         return found
 
     def _digests(self) -> dict[str, FileEntry]:
