@@ -58,7 +58,7 @@ options:
     description:
       - The directory on the hypervisor that holds the backups of all machines
         (O(brine.virt.virt_backup#module:dest)). A task needs either this option or O(src_pool).
-      - Nothing is written there; it may be mounted read-only.
+      - Nothing but the lock of the machine's directory is written there; it may be mounted read-only.
     type: path
   src_pool:
     description:

@@ -344,4 +344,5 @@ def _is_marked(directory: str) -> bool:
 def _require_own(path: str, owner: int | None) -> None:
     """Raise HostError for a directory that leads elsewhere, or that somebody else can change. Raises OSError."""
     if not stat.S_ISDIR(require_own(path, owner).st_mode):
-        raise HostError(f"{path} is not a directory", hint="Remove it, or choose another directory with dest")
+        # In a storage pool it may be a disk of the machine.
+        raise HostError(f"{path} is not a directory, so there are no backups in it", hint="Choose another directory")

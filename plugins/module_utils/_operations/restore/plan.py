@@ -174,7 +174,9 @@ def _plan_machine(
     domain = _read_definition(backups, manifest)
     claimed = _find_claim(hypervisor, options, manifest)
     existing, unfinished = (None, None) if claimed else _find_existing(hypervisor, options, manifest)
-    identity = (claimed or str(uuid.uuid4())) if options.name != manifest.machine else manifest.uuid
+    # One that is replaced may have had another name when it was backed up.
+    keeps = options.name == manifest.machine or existing is not None
+    identity = manifest.uuid if keeps else claimed or str(uuid.uuid4())
     other = next((one for one in hypervisor.domains.values() if _uuid_of(one) == identity), None)
     if other is not None and not claimed and other is not existing and other is not unfinished:
         raise ConflictError(

@@ -211,6 +211,16 @@ def test_whether_the_backup_is_seen_is_said_where_it_cannot_be_restored(machine:
     assert damaged.value.result == {}, "it may be the newest one, and is not known"
 
 
+def test_a_pool_that_is_not_here_is_named_with_what_to_do(machine: BackupHost) -> None:
+    path = backup_image(machine).with_name("manifest.json")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"pool": "default"', '"pool": "fast"'), encoding="utf-8")
+    words = "vda cannot go into the pool that it was in: there is no storage pool 'fast'. Name another one with pool"
+    with pytest.raises(NotFoundError, match=words):
+        preview(machine.conn, read(machine, name="web2"))
+    assert preview(machine.conn, read(machine, name="web2", pool="default")).plan.volumes
+
+
 def test_one_disk_becomes_a_volume(machine: BackupHost) -> None:
     result = bring_back(machine, disk="system", volume="friday")
     assert os.path.basename(volume(result)) == "friday.qcow2"
@@ -586,6 +596,18 @@ def test_what_a_killed_run_has_not_deleted_goes_with_the_next(
     notes = list_domains(machine.conn)["web1"].notes
     assert notes is not None
     assert [(note.name, note.replaced) for note in notes.volumes] == [(now, False)]
+
+
+def test_a_machine_is_replaced_by_a_backup_of_before_its_name_was_changed(machine: BackupHost) -> None:
+    """virsh domrename, and mv for the directory."""
+    (machine.destination / "web1").rename(machine.destination / "web9")
+    machine.conn.lookupByName("web1").undefine()
+    text = machine.define().XMLDesc(0)
+    machine.conn.lookupByName("web1").undefine()
+    machine.conn.defineXML(text.replace("<name>web1<", "<name>web9<"))
+    result = bring_back(machine, machine="web9", replace=True)
+    assert (result.plan.identity, result.plan.renewed) == (UUID, False)
+    assert list_domains(machine.conn)["web9"].handle.UUIDString() == UUID
 
 
 def test_of_a_replaced_machine_what_is_in_the_place_of_its_volume_stays(machine: BackupHost) -> None:
