@@ -361,7 +361,9 @@ machines:
       returned: always
       sample: {}
     remarks:
-      description: What could not be done besides the backup, which is there all the same. They are shown as warnings.
+      description:
+        - What could not be done besides the backup, which is there all the same, and which backups cannot be read. They
+          are shown as warnings.
       type: list
       elements: str
       returned: always

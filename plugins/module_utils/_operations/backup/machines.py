@@ -51,6 +51,7 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
             result.actions.append(plan.words)
             with noted(result, STAY):
                 foresee(conn, result, plan, options, ended)
+            result.note_broken()
         results.append(result)
     return results
 
@@ -87,6 +88,7 @@ def _back_up(
             with noted(result, STAY):
                 retain(conn, result, plan.uuid, options, stop, meter)
             result.backups = list_backups(options.destination, name, options.owner)
+            result.note_broken()
 
 
 def _make(

@@ -292,6 +292,17 @@ def test_a_backup_of_another_size_than_its_disk_is_none(machine: BackupHost, mon
     assert list_backups(str(machine.destination), "web1").names == []
 
 
+def test_a_backup_that_cannot_be_read_is_told(machine: BackupHost) -> None:
+    first = machine.made().made
+    assert first is not None
+    path = machine.destination / "web1" / first.id / "manifest.json"
+    path.write_text("{", encoding="utf-8")
+    (shown,) = preview(machine.conn, ["web1"], machine.options)
+    for result in (shown, machine.made(keep=Keep({"last": 1}))):
+        (remark,) = result.remarks
+        assert remark.startswith(f"backup {first.id} cannot be restored: {path} is not the manifest of a backup")
+
+
 def test_what_nobody_could_read_again_is_no_backup(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody would learn of it when it is to be restored."""
     monkeypatch.setattr(make, "file_of", lambda disk: f"{disk.target} of web1.qcow2")
