@@ -21,10 +21,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import begin, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import (
@@ -282,6 +284,20 @@ def test_a_raw_disk_that_does_not_end_with_a_sector_can_be_read_back(
     machine.define(machine.disk("vdb", str(raw), "raw"))
     monkeypatch.setattr(disks, "_size_bytes", lambda _domain, target: 1000001 if target == "vdb" else SIZE)
     assert machine.made(verify=True).verified
+
+
+def test_a_seed_has_the_size_of_its_file(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where QEMU still has the one before in the drive."""
+    iso = machine.host.directory / "default" / "web1-seed.iso"
+    iso.write_bytes(b"x" * 376832)
+    machine.host.know(iso.name)
+    handle = machine.define(machine.disk("sda", str(iso), "raw", device="cdrom", rest="<readonly/>"))
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None
+    write_notes(handle, dataclasses.replace(notes, volumes=(*notes.volumes, VolumeNote("default", iso.name, "seed"))))
+    made = machine.made(verify=True).made
+    assert made is not None
+    assert [(disk.role, disk.size_bytes) for disk in made.disks] == [("disk", SIZE), ("seed", 376832)]
 
 
 def test_a_backup_of_another_size_than_its_disk_is_none(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
