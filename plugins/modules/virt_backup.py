@@ -30,7 +30,8 @@ description:
     missing, and if any disk is raw or on Ceph, as QEMU can store what has changed only in a qcow2 image. While the
     machine has snapshots, no checkpoint is made.
   - Running machines are backed up with libvirt 7.2 or newer. A machine with a disk on network storage, such as Ceph, is
-    backed up only while it is running, and one with a disk that QEMU encrypts not at all. Otherwise that is an error.
+    backed up only while it is running, and one with a disk that QEMU encrypts, or that is neither qcow2 nor raw, not at
+    all. Otherwise that is an error.
   - Checkpoints that belong to earlier backups in the same directory are deleted when a newer one is there. Those that
     somebody else has made stay.
   - A backup is written under a temporary name, and gets its own when all of it is on the disk. If the run is
@@ -180,8 +181,10 @@ options:
     type: int
     default: 10
   verify:
-    description: Verify the new backup, and those that it is built on, after it was made, as O(state=verified)
-      does.
+    description:
+      - Verify the new backup, and those that it is built on, after it was made, as O(state=verified) does.
+      - If one of them is damaged, the task fails, nothing is removed, and the next backup of the running machine is a
+        full one.
     type: bool
     default: false
 notes:
@@ -358,7 +361,9 @@ machines:
       returned: always
       sample: {}
     remarks:
-      description: What could not be done besides the backup, which is there all the same. They are shown as warnings.
+      description:
+        - What could not be done besides the backup, which is there all the same, and which backups cannot be read. They
+          are shown as warnings.
       type: list
       elements: str
       returned: always

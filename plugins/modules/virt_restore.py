@@ -58,7 +58,7 @@ options:
     description:
       - The directory on the hypervisor that holds the backups of all machines
         (O(brine.virt.virt_backup#module:dest)). A task needs either this option or O(src_pool).
-      - Nothing is written there; it may be mounted read-only.
+      - Nothing but the lock of the machine's directory is written there; it may be mounted read-only.
     type: path
   src_pool:
     description:
@@ -74,7 +74,7 @@ options:
   backup:
     description:
       - The backup, by its id such as V(20261123T020000Z-full). V(latest) is the newest one. If that cannot be read, the
-        task fails.
+        task fails. It also fails if backups of two machines of this name alternate there, such as from two inventories.
     type: str
     default: latest
   name:

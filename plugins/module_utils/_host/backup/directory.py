@@ -271,8 +271,14 @@ def begin(path: str, name: str) -> str:
 
 
 def complete(path: str, partial: str, manifest: Manifest) -> None:
-    """Have a backup whose files are all on the disk become one. Raises OSError."""
-    write_whole(f"{partial}/{MANIFEST}", manifest_to_text(manifest).encode(), 0o600)
+    """Have a backup whose files are all on the disk become one. Raises OSError, and HostError for one that nobody could
+    read."""
+    text = manifest_to_text(manifest)
+    try:
+        read_manifest(text, manifest.id)
+    except ManifestError as exc:
+        raise HostError(f"the backup {manifest.id} could not be read again: {exc.what}") from exc
+    write_whole(f"{partial}/{MANIFEST}", text.encode(), 0o600)
     os.unlink(f"{partial}/{MARKER}")
     sync_folder(partial)
     os.rename(partial, f"{path}/{manifest.id}")
@@ -338,4 +344,5 @@ def _is_marked(directory: str) -> bool:
 def _require_own(path: str, owner: int | None) -> None:
     """Raise HostError for a directory that leads elsewhere, or that somebody else can change. Raises OSError."""
     if not stat.S_ISDIR(require_own(path, owner).st_mode):
-        raise HostError(f"{path} is not a directory", hint="Remove it, or choose another directory with dest")
+        # In a storage pool it may be a disk of the machine.
+        raise HostError(f"{path} is not a directory, so there are no backups in it", hint="Choose another directory")

@@ -33,13 +33,17 @@ def convert(
     into: str | None = None,
     fresh: bool = True,
 ) -> None:
-    """Write the content of an image, with all that it is backed by, into a qcow2 file that is made.
+    """Write the content of an image, with all that it is backed by, into a qcow2 file that is made, for its owner only.
 
     into: the format of a volume that is there already, and is written instead. fresh: this one has never been
     written to, and reads as zeros. on_bytes: called with what the file takes of its disk so far.
-    Raises HostError, StoppedError.
+    Raises HostError, StoppedError, and OSError for a file that cannot be made.
     """
     to = target if isinstance(target, QemuName) else QemuName(target)
+    if into is None:
+        # qemu-img would make it readable by everybody, and writes to it for hours.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        os.close(os.open(to.name, flags, 0o600))
     words = ["-O", QCOW2] if into is None else ["-n", *(["--target-is-zero"] if fresh else []), "-O", into]
 
     def watch() -> None:

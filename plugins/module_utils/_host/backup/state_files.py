@@ -46,13 +46,21 @@ def has_tpm(domain: etree._Element) -> bool:
     return domain.find("devices/tpm/backend[@type='emulator']") is not None
 
 
-def tpm_state(uuid: str) -> tuple[str, list[str]] | None:
-    """The directory with the state of a machine's TPM, and the names of the files in it; None where there is none yet.
+def tpm_state(domain: etree._Element, uuid: str) -> tuple[str, str, list[str]] | None:
+    """The directory with the state of a machine's TPM, the name that it has in its usual place, and the names of the
+    files in it; None where there is none yet.
 
     Raises HostError for what no backup could give back.
     """
-    for name in _DIRECTORIES:
-        directory = f"{_SWTPM}/{uuid}/{name}"
+    places = [(name, f"{_SWTPM}/{uuid}/{name}") for name in _DIRECTORIES]
+    source = domain.find("devices/tpm/backend[@type='emulator']/source")
+    if source is not None and source.get("path"):
+        # Of libvirt 10.10 and newer.
+        if source.get("type") != "dir":
+            raise HostError(f"the state of the TPM is in {source.get('path')}, which is no directory: not backed up")
+        old = domain.find("devices/tpm/backend[@version='1.2']") is not None
+        places = [("tpm1.2" if old else "tpm2", source.get("path", ""))]
+    for name, directory in places:
         try:
             files = sorted(file for file in os.listdir(directory) if file != _LOCK)
         except FileNotFoundError:
@@ -63,7 +71,7 @@ def tpm_state(uuid: str) -> tuple[str, list[str]] | None:
             if not is_file_name(file):
                 raise HostError(f"{directory} has a file {file!r} in it, which cannot be backed up")
         if files:
-            return directory, files
+            return directory, name, files
     return None
 
 
@@ -75,6 +83,22 @@ def copy_in(source: str, target: str) -> None:
         raise HostError(f"cannot copy {source} to {target}: {exc.strerror}") from exc
 
 
+def nvram_is_there(backup: str, name: str, path: str) -> bool:
+    """Whether the UEFI variables of a backup are in their place, as after a run that was killed. Raises ConflictError
+    for others that are, and HostError."""
+    try:
+        if not os.path.lexists(path):
+            return False
+        if _is_same(backup, name, path):
+            return True
+    except OSError as exc:
+        raise HostError(f"cannot read {path}: {exc.strerror}") from exc
+    raise ConflictError(
+        f"{path} is there already, and may hold the UEFI variables of another machine",
+        hint=f"If nobody needs it: rm {path}",
+    )
+
+
 def write_nvram(backup: str, name: str, path: str, *, replace: bool) -> bool:
     """Put the UEFI variables of a backup in their place. replace: over a file that is there.
 
@@ -83,13 +107,8 @@ def write_nvram(backup: str, name: str, path: str, *, replace: bool) -> bool:
     """
     try:
         _drop(path + _DRAFT)
-        if os.path.lexists(path) and not replace:
-            if _is_same(backup, name, path):
-                return False
-            raise ConflictError(
-                f"{path} is there already, and may hold the UEFI variables of another machine",
-                hint=f"If nobody needs it: rm {path}",
-            )
+        if not replace and nvram_is_there(backup, name, path):
+            return False
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         _take_out(backup, name, path)
     except OSError as exc:
@@ -121,6 +140,22 @@ def take_back(path: str, content: bytes | None) -> None:
         raise HostError(f"cannot write {path}: {exc.strerror}") from exc
 
 
+def tpm_is_there(backup: str, names: t.Sequence[str], uuid: str, directory: str) -> bool:
+    """As nvram_is_there, of the state of a TPM. names, uuid, directory: as of write_tpm."""
+    path = f"{_SWTPM}/{uuid}/{directory}"
+    try:
+        there = _state_in(path)
+        if not there:
+            return False
+        if there == sorted(map(tpm_file, names)) and all(
+            _is_same(backup, name, f"{path}/{tpm_file(name)}") for name in names
+        ):
+            return True
+    except OSError as exc:
+        raise HostError(f"cannot read {path}: {exc.strerror}") from exc
+    raise ConflictError(f"{path} holds the state of a TPM already", hint=f"If nobody needs it: rm -r {_SWTPM}/{uuid}")
+
+
 def write_tpm(
     backup: str,
     names: t.Sequence[str],
@@ -138,17 +173,11 @@ def write_tpm(
     """
     path = f"{_SWTPM}/{uuid}/{directory}"
     try:
-        there = _state_in(path)
-        if there and not replace:
-            if there == sorted(map(tpm_file, names)) and all(
-                _is_same(backup, name, f"{path}/{tpm_file(name)}") for name in names
-            ):
-                return
-            raise ConflictError(
-                f"{path} holds the state of a TPM already", hint=f"If nobody needs it: rm -r {_SWTPM}/{uuid}"
-            )
+        _drop_drafts(path)
+        if not replace and tpm_is_there(backup, names, uuid, directory):
+            return
         began()
-        if there:
+        if _state_in(path):
             for name in names:
                 _take_out(backup, name, f"{path}/{tpm_file(name)}")
             sync_folder(path)
@@ -159,13 +188,17 @@ def write_tpm(
 
 
 def _state_in(path: str) -> list[str]:
-    """The files of a state. What a killed run has left beside them goes."""
+    """The files of a state, without what a killed run has left beside them."""
     if not os.path.lexists(path):
         return []
-    for file in os.listdir(path):
-        if file.endswith(_DRAFT):
-            _drop(f"{path}/{file}")
-    return sorted(file for file in os.listdir(path) if file != _LOCK)
+    return sorted(file for file in os.listdir(path) if file != _LOCK and not file.endswith(_DRAFT))
+
+
+def _drop_drafts(path: str) -> None:
+    if os.path.lexists(path):
+        for file in os.listdir(path):
+            if file.endswith(_DRAFT):
+                _drop(f"{path}/{file}")
 
 
 def _write_directory(backup: str, names: t.Sequence[str], path: str) -> None:

@@ -113,8 +113,8 @@ def check_header(directory: str, disk: DiskEntry) -> None:
         raise HostError(f"{path} cannot be read as qcow2: {getattr(exc, 'strerror', None) or exc}") from exc
     if header is None:
         raise HostError(f"{path} is not a qcow2 image")
-    if header.virtual_size_bytes != disk.size_bytes:
-        raise HostError(f"{path} is a disk of {header.virtual_size_bytes} bytes, not of {disk.size_bytes}")
+    if header.virtual_size_bytes != disk.image_bytes:
+        raise HostError(f"{path} is a disk of {header.virtual_size_bytes} bytes, not of {disk.image_bytes}")
     wanted = [[] if backing is None else [backing_name(disk.file, backing)] for backing in disk.backings]
     if header.data_file or names not in wanted or (names and header.backing_format != QCOW2):
         allowed = " or by ".join(str(one or "nothing") for one in wanted)

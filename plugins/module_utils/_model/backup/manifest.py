@@ -23,6 +23,7 @@ FULL, INCREMENTAL = "full", "incremental"
 DISK, SEED = "disk", "seed"
 # As much as no manifest needs.
 MOST_BYTES = 4 * 1024 * 1024
+_SECTOR_BYTES = 512
 # Prefix of the names of our checkpoints in libvirt.
 _CHECKPOINT = "brine-backup-"
 
@@ -91,6 +92,11 @@ class DiskEntry:
     role: str = DISK
     merged: MergedForm | None = None
     source_file: SourceFile | None = None
+
+    @property
+    def image_bytes(self) -> int:
+        """The size of its qcow2 file for a guest: QEMU fills up the last sector, which a raw file may have in part."""
+        return -(-self.size_bytes // _SECTOR_BYTES) * _SECTOR_BYTES
 
     @property
     def backings(self) -> list[str | None]:

@@ -40,7 +40,7 @@ from .manifest import (
 # which earlier versions of the collection read.
 FIRST_FORMAT, MERGED_FORMAT = 1, 2
 _MOMENT = re.compile(r"^\d{8}T\d{6}Z\Z", re.ASCII)
-_TARGET = re.compile(r"^[a-z]{2,5}[0-9]{0,3}\Z", re.ASCII)
+_TARGET = re.compile(r"^[a-z][a-z0-9]{1,15}\Z", re.ASCII)
 _SERIES = re.compile(r"^[0-9a-f]{16}\Z", re.ASCII)
 _SHA256 = re.compile(r"^[0-9a-f]{64}\Z", re.ASCII)
 _UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 from dataclasses import dataclass
 
 from ..._base.errors import HostError, UnsupportedError
+from ..._base.qemu_img import FORMATS, RAW
 from ..._base.xml import attribute, etree, read_description
 from ..._host.backup.images import chain_bytes
 from ..._host.backup.source_file import source_file
@@ -77,13 +79,23 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
             continue
         if element.find("source/encryption") is not None or element.find("encryption") is not None:
             raise UnsupportedError(f"disk {target} of machine {domain.name} is encrypted by QEMU, and is not backed up")
+        image_format = driver_format(element)
+        if image_format not in FORMATS:
+            raise UnsupportedError(
+                f"disk {target} of machine {domain.name} is of format {image_format}, and is not backed up",
+                hint=f"Convert it to one of {', '.join(FORMATS)} while the machine is off (qemu-img convert)",
+            )
         path = "" if source.type == NETWORK else source.path
-        size_bytes = _size_bytes(domain, target)
+        if role == SEED and image_format == RAW and os.path.isfile(path):
+            # It is copied from the file, which may be a newer one than that which QEMU has in the drive.
+            size_bytes = os.path.getsize(path)
+        else:
+            size_bytes = _size_bytes(domain, target)
         found.append(
             BackupDisk(
                 target,
                 path,
-                driver_format(element),
+                image_format,
                 size_bytes,
                 role,
                 pool,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..._base.errors import InputError, VirtError, own_error, stopped
+from ..._base.errors import HostError, InputError, VirtError, own_error, stopped
 from ..._host.backup import directory
 from ..._host.backup.directory import Backups, list_backups, locked
 from ..._host.backup.job import end_job_of_killed_run
@@ -51,6 +51,7 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
             result.actions.append(plan.words)
             with noted(result, STAY):
                 foresee(conn, result, plan, options, ended)
+            result.note_broken()
         results.append(result)
     return results
 
@@ -87,6 +88,7 @@ def _back_up(
             with noted(result, STAY):
                 retain(conn, result, plan.uuid, options, stop, meter)
             result.backups = list_backups(options.destination, name, options.owner)
+            result.note_broken()
 
 
 def _make(
@@ -106,7 +108,14 @@ def _make(
         # Before anything goes: an earlier one may be all that there is.
         result.backups = list_backups(options.destination, name, options.owner)
         chain = result.backups.chain(result.made.id)
-        verify_chain(result.backups, chain, stop)
+        try:
+            verify_chain(result.backups, chain, stop)
+        except HostError:
+            # Whatever is built on it would be damaged as well.
+            with noted(result, "the next backup may be built on this one: give kind: full"):
+                maker.drop_checkpoints()
+                result.plan = replace(plan, no_checkpoint=maker.no_checkpoint)
+            raise
         result.verified = [one.id for one in chain]
     # What follows does not make the backup any worse: it is there.
     with noted(result, "the checkpoint of the backup before it stays"):

@@ -21,7 +21,7 @@ from ..._host.backup.checkpoints import described_checkpoints, own_checkpoints, 
 from ..._host.backup.job import run_backup
 from ..._host.backup.quiesce import freeze, thawed
 from ..._host.backup.source_file import source_file
-from ..._host.backup.verify import digest_file
+from ..._host.backup.verify import check_header, digest_file
 from ..._host.connection import VirConnect, translate_errors
 from ..._host.machines.start_watch import last_start
 from ..._host.storage.disk_lock import DiskLock
@@ -111,6 +111,15 @@ class BackupMaker:
             if self._checkpoint:
                 remove_checkpoint(self._plan.domain.handle, self._checkpoint)
 
+    def drop_checkpoints(self) -> None:
+        """Delete the checkpoints of all backups in this directory, this one and those before it, as of a damaged chain:
+        so the next one is a full one. Raises VirtError."""
+        # What is made of a machine that is off is built on nothing.
+        if self._plan.domain.active:
+            for name in own_checkpoints(self._plan.domain.handle, self._series):
+                remove_checkpoint(self._plan.domain.handle, name)
+            self.no_checkpoint = f"{self._name} is damaged, or one that it is built on"
+
     def drop_old_checkpoints(self) -> None:
         """Delete the checkpoints of earlier backups in this directory, when a newer one is there. Raises VirtError.
 
@@ -153,6 +162,7 @@ class BackupMaker:
             )
             if parent is not None:
                 images.set_backing(self._partial, entry.file, parent)
+            check_header(self._partial, entry)
             entries.append(entry)
         return Manifest(
             id=self._name,
@@ -272,13 +282,13 @@ class BackupMaker:
         if nvram is not None and os.path.exists(nvram):
             state_files.copy_in(nvram, f"{self._partial}/{_NVRAM}")
             found["nvram"] = _NVRAM
-        tpm = state_files.tpm_state(self._plan.uuid) if state_files.has_tpm(definition) else None
+        tpm = state_files.tpm_state(definition, self._plan.uuid) if state_files.has_tpm(definition) else None
         if tpm is not None:
-            path, files = tpm
+            path, place, files = tpm
             for file in files:
                 state_files.copy_in(f"{path}/{file}", f"{self._partial}/{state_files.tpm_name(file)}")
             found["tpm"] = tuple(state_files.tpm_name(file) for file in files)
-            found["tpm_directory"] = os.path.basename(path)
+            found["tpm_directory"] = place
         return found
 
     def _digests(self) -> dict[str, FileEntry]:

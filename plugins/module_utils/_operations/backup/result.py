@@ -34,6 +34,12 @@ class BackupResult:
     error: VirtError | None = None
     seconds: float = 0.0
 
+    def note_broken(self) -> None:
+        """Remark what cannot be read, once for each: whoever waits for a restore learns of it too late."""
+        for name, why in self.backups.broken.items() if self.backups is not None else ():
+            if not any(name in words for words in self.remarks):
+                self.remarks.append(f"backup {name} cannot be restored: {why}")
+
     def as_result(self) -> dict[str, t.Any]:
         """In the words of the module's result."""
         more: dict[str, t.Any] = {

@@ -10,7 +10,7 @@ import typing as t
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from ..._base.errors import ConflictError, stopped
+from ..._base.errors import ConflictError, HostError, stopped
 from ..._base.files import allocated_bytes
 from ..._host.backup import directory
 from ..._host.backup.directory import Backups, list_backups
@@ -197,7 +197,11 @@ def _merge(
         done += length
         meter.at("verify", done, total)
 
-    verify_chain(backups, unseen, stop, read)
+    try:
+        verify_chain(backups, unseen, stop, read)
+    except HostError as exc:
+        # Each run would add one that is damaged as well.
+        raise HostError(exc.what, hint="Make a full backup (kind: full) for the next ones to be built on") from exc
     verified.update(one.id for one in unseen)
     merge_backup(
         backups,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import typing as t
 import uuid
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ..._base.errors import ConflictError, InputError, NotFoundError, VirtError
 from ..._base.xml import MAX_XML_BYTES, etree, parse_xml
+from ..._host.backup import state_files
 from ..._host.backup.checkpoints import snapshots
 from ..._host.backup.directory import Backups, list_backups, open_inside
 from ..._host.connection import translate_errors
@@ -85,7 +87,23 @@ def find_backup(options: RestoreOptions) -> tuple[Backups, list[Manifest]]:
         # Not silently the one before it.
         error = backups.broken[max(later)]
         raise type(error)(error.what, hint=f"To restore the one before it: backup: {newest.id}")
+    _require_one_machine(backups, newest)
     return backups, backups.chain(newest.id)
+
+
+def _require_one_machine(backups: Backups, newest: Manifest) -> None:
+    """Raise ConflictError where backups of two machines of one name alternate, so that the newest may be that of the
+    other. A machine that was created anew has all of its backups after those of the old one."""
+    found = backups.newest_first()
+    own = [one.id for one in found if one.uuid == newest.uuid]
+    other = next((one for one in found if one.uuid != newest.uuid), None)
+    if other is not None and other.id > min(own):
+        raise ConflictError(
+            f"two machines of this name have their backups in {backups.path}: the newest of {newest.uuid} is "
+            f"{newest.id}, that of {other.uuid} is {other.id}",
+            where="backup",
+            hint="Name the one to restore",
+        )
 
 
 def _nothing_there(words: str, where: str | None = None) -> NotFoundError:
@@ -156,7 +174,9 @@ def _plan_machine(
     domain = _read_definition(backups, manifest)
     claimed = _find_claim(hypervisor, options, manifest)
     existing, unfinished = (None, None) if claimed else _find_existing(hypervisor, options, manifest)
-    identity = (claimed or str(uuid.uuid4())) if options.name != manifest.machine else manifest.uuid
+    # One that is replaced may have had another name when it was backed up.
+    keeps = options.name == manifest.machine or existing is not None
+    identity = manifest.uuid if keeps else claimed or str(uuid.uuid4())
     other = next((one for one in hypervisor.domains.values() if _uuid_of(one) == identity), None)
     if other is not None and not claimed and other is not existing and other is not unfinished:
         raise ConflictError(
@@ -166,31 +186,42 @@ def _plan_machine(
         )
     left = unfinished.notes.volumes if unfinished is not None and unfinished.notes is not None else ()
     going = {(note.pool, note.name) for note in left}
-    volumes = tuple(
-        plan_volume(
-            entry,
-            hypervisor,
-            pool=options.pool,
-            name=_volume_name(entry, manifest, options, replaced=existing is not None),
-            machine=options.name,
-            where="",
-            going=going,
+    volumes: list[RestoredVolume] = []
+    for entry in manifest.disks:
+        name = _volume_name(entry, manifest, options, replaced=existing is not None)
+        plan = functools.partial(
+            plan_volume, entry, hypervisor, pool=options.pool, machine=options.name, where="", going=going
         )
-        for entry in manifest.disks
-    )
+        one = plan(name=name)
+        if any((one.pool.name, one.volume) == (other.pool.name, other.volume) for other in volumes):
+            # They had one name in two pools.
+            one = plan(name=f"{options.name}-{entry.target}-{_stamp(manifest)}")
+        volumes.append(one)
     renewed = identity != manifest.uuid
     restored = restored_domain(
         domain, options.name, identity if renewed else None, {one.entry.target: one.disk for one in volumes}
     )
     if not options.trust:
         require_harmless(restored.root, f"{backups.path_of(manifest.id)}/{DOMAIN_XML}")
+    if existing is None and unfinished is None:
+        _require_no_states(restored.root, backups.path_of(manifest.id), manifest, identity)
     _check_plugs(restored.root, hypervisor, options.name)
     known = read_notes(domain) or MachineNotes()
     notes = replace(known, volumes=tuple(one.note.whole for one in volumes), claimed=False)
     if renewed:
         notes, lost = renewed_notes(notes, restored.macs, manifest.machine)
         restored.lost += lost
-    return RestorePlan(backups, chain, volumes, restored, identity, notes, existing, unfinished, renewed)
+    return RestorePlan(backups, chain, tuple(volumes), restored, identity, notes, existing, unfinished, renewed)
+
+
+def _require_no_states(root: etree._Element, backup: str, manifest: Manifest, identity: str) -> None:
+    """Raise ConflictError for UEFI variables or the state of a TPM that are in the machine's place and not its own:
+    they are written last, after hours of copying."""
+    nvram = state_files.nvram_path(root)
+    if manifest.nvram and nvram is not None:
+        state_files.nvram_is_there(backup, manifest.nvram, nvram)
+    if manifest.tpm:
+        state_files.tpm_is_there(backup, manifest.tpm, identity, manifest.tpm_directory)
 
 
 def _read_definition(backups: Backups, manifest: Manifest) -> etree._Element:

@@ -82,7 +82,13 @@ def plan_volume(
     wanted = pool or entry.pool
     if not wanted:
         raise NotFoundError(f"disk {entry.target} was in no storage pool", hint="Name one with pool")
-    found = hypervisor.pools.get(wanted, "pool" if pool else None)
+    try:
+        found = hypervisor.pools.get(wanted, "pool" if pool else None)
+    except NotFoundError as exc:
+        if pool:
+            raise
+        what = f"disk {entry.target} cannot go into the pool that it was in: {exc.what}"
+        raise NotFoundError(what, hint=f"Name another one with pool. {exc.hint or ''}".strip()) from exc
     found.require_new_volumes("pool" if pool else None)
     if not found.local or (found.source_type == NETWORK and not found.clones_images):
         raise UnsupportedError(

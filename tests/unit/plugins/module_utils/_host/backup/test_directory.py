@@ -273,7 +273,8 @@ def test_a_directory_that_leads_elsewhere_or_is_everybodys_is_refused(tmp_path: 
     (tmp_path / "web1").symlink_to("/etc")
     (tmp_path / "web2").mkdir()
     (tmp_path / "web2").chmod(0o777)
-    for name, words in (("web1", "is not a directory"), ("web2", "can be written to by everybody")):
+    not_one = "is not a directory, so there are no backups in it. Choose"
+    for name, words in (("web1", not_one), ("web2", "can be written to by everybody")):
         with pytest.raises(HostError, match=words):
             list_backups(str(tmp_path), name)
         with pytest.raises(HostError, match=words), locked(str(tmp_path), name, 0):

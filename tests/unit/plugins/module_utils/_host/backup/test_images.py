@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import typing as t
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import nothing
@@ -41,6 +44,24 @@ def test_who_stops_waiting_ends_it(tmp_path: Path) -> None:
     stop.set()
     with pytest.raises(StoppedError):
         images.convert(str(tmp_path / "web1" / FULL / "vda.qcow2"), "qcow2", str(tmp_path / "x"), stop, nothing)
+
+
+def test_what_is_being_written_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody may enter the directories of backups, as QEMU has to, and the names in them can be guessed."""
+    modes = []
+    real = images.run_qemu_img
+
+    def run_qemu_img(*words: str, **settings: t.Any) -> Answer:
+        answer = real(*words, **settings)
+        modes.append(os.stat(words[-1]).st_mode & 0o777)
+        return answer
+
+    monkeypatch.setattr(images, "run_qemu_img", run_qemu_img)
+    source = tmp_path / "disk.raw"
+    source.write_bytes(b"x" * SIZE)
+    images.convert(str(source), "raw", str(tmp_path / "vda.qcow2"), GO_ON, nothing)
+    assert modes == [0o600]
+    assert images.same_content(str(tmp_path / "vda.qcow2"), str(source), "raw", GO_ON)
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import state_files
 
+DOMAIN = parse_xml("<domain><devices><tpm model='tpm-crb'><backend type='emulator'/></tpm></devices></domain>")
+
 
 @pytest.fixture
 def swtpm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -71,10 +73,10 @@ def test_a_link_that_qemu_has_put_there_leads_nowhere(tmp_path: Path) -> None:
 
 def test_the_state_of_a_tpm_comes_back(tmp_path: Path, swtpm: Path) -> None:
     (swtpm / "u1" / "tpm2").mkdir(parents=True)
-    assert state_files.tpm_state("u1") is None
+    assert state_files.tpm_state(DOMAIN, "u1") is None
     for name, content in (("tpm2-00.permall", b"state"), (".lock", b"")):
         (swtpm / "u1" / "tpm2" / name).write_bytes(content)
-    assert state_files.tpm_state("u1") == (f"{swtpm}/u1/tpm2", ["tpm2-00.permall"])
+    assert state_files.tpm_state(DOMAIN, "u1") == (f"{swtpm}/u1/tpm2", "tpm2", ["tpm2-00.permall"])
     name = state_files.tpm_name("tpm2-00.permall")
     state_files.copy_in(f"{swtpm}/u1/tpm2/tpm2-00.permall", str(tmp_path / name))
     state_files.write_tpm(str(tmp_path), [name], "u2", "tpm2", replace=False)
@@ -84,7 +86,19 @@ def test_the_state_of_a_tpm_comes_back(tmp_path: Path, swtpm: Path) -> None:
         state_files.write_tpm(str(tmp_path), [name], "u2", "tpm2", replace=False)
     state_files.remove_tpm("u2")
     state_files.remove_tpm("u2")
-    assert state_files.tpm_state("u2") is None
+    assert state_files.tpm_state(DOMAIN, "u2") is None
+
+
+@pytest.mark.parametrize(("version", "place"), [("2.0", "tpm2"), ("1.2", "tpm1.2")])
+def test_the_state_of_a_tpm_in_a_directory_of_its_own_is_found(tmp_path: Path, version: str, place: str) -> None:
+    """libvirt 10.10 and newer; it is restored to the usual place."""
+    (tmp_path / "tpm2-00.permall").write_bytes(b"state")
+    backend = f"<backend type='emulator' version='{version}'><source type='{{}}' path='{tmp_path}'/></backend>"
+    text = f"<domain><devices><tpm model='tpm-crb'>{backend}</tpm></devices></domain>"
+    found = state_files.tpm_state(parse_xml(text.format("dir")), "u1")
+    assert found == (str(tmp_path), place, ["tpm2-00.permall"])
+    with pytest.raises(HostError, match="which is no directory: not backed up"):
+        state_files.tpm_state(parse_xml(text.format("file")), "u1")
 
 
 def test_what_a_killed_restore_has_left_is_no_conflict(
@@ -136,4 +150,4 @@ def test_a_file_that_no_backup_could_hold_is_named(swtpm: Path) -> None:
     (swtpm / "u1" / "tpm2").mkdir(parents=True)
     (swtpm / "u1" / "tpm2" / "a b").touch()
     with pytest.raises(HostError, match="'a b' in it, which cannot be backed up"):
-        state_files.tpm_state("u1")
+        state_files.tpm_state(DOMAIN, "u1")

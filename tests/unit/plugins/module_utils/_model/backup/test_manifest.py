@@ -71,6 +71,11 @@ def test_what_is_written_is_read() -> None:
     assert found.total_bytes == 35
 
 
+@pytest.mark.parametrize("target", ["hda", "sdaa1", "nvme0n1"])
+def test_the_targets_that_libvirt_knows_are_read(target: str) -> None:
+    assert read_manifest(set_at("disks/0/target", target), ID).disks[0].target == target
+
+
 def test_what_a_later_version_adds_is_passed_over() -> None:
     text = json.dumps({**json.loads(manifest_to_text(manifest())), "more": {"of": "it"}})
     assert read_manifest(text, ID) == manifest()

@@ -21,10 +21,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import begin, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
 from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import (
@@ -248,6 +250,21 @@ def test_a_snapshot_that_was_taken_since_the_plan(running: BackupHost, monkeypat
     assert checkpoints(running) == []
 
 
+def test_nothing_is_built_on_a_backup_that_was_found_damaged(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.start(monkeypatch, written={"vda": 0})
+    first = machine.made().made
+    assert first is not None
+    path = machine.destination / "web1" / first.id / "domain.xml"
+    path.write_text(path.read_text(encoding="utf-8").replace("web1", "web2"), encoding="utf-8")
+    (result,) = machine.back_up(verify=True)
+    assert result.made is not None and result.made.parent == first.id
+    assert "domain.xml has another content" in str(result.error)
+    assert result.as_result()["no_checkpoint"] == f"{result.made.id} is damaged, or one that it is built on"
+    assert checkpoints(machine) == []
+
+
 def test_what_is_not_backed_up_is_named(machine: BackupHost) -> None:
     path = str(machine.host.path)
     drives = machine.disk("vdb", path, device="cdrom", rest="<readonly/>")
@@ -256,6 +273,59 @@ def test_what_is_not_backed_up_is_named(machine: BackupHost) -> None:
         "vdb": "it is a cdrom",
         "vdc": "it is shared with other machines",
     }
+
+
+def test_a_raw_disk_that_does_not_end_with_a_sector_can_be_read_back(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QEMU has the rest of the last sector in its copy."""
+    raw = machine.host.directory / "default" / "web1-data.raw"
+    raw.write_bytes(b"x" * 1000001)
+    machine.define(machine.disk("vdb", str(raw), "raw"))
+    monkeypatch.setattr(disks, "_size_bytes", lambda _domain, target: 1000001 if target == "vdb" else SIZE)
+    assert machine.made(verify=True).verified
+
+
+def test_a_seed_has_the_size_of_its_file(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where QEMU still has the one before in the drive."""
+    iso = machine.host.directory / "default" / "web1-seed.iso"
+    iso.write_bytes(b"x" * 376832)
+    machine.host.know(iso.name)
+    handle = machine.define(machine.disk("sda", str(iso), "raw", device="cdrom", rest="<readonly/>"))
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None
+    write_notes(handle, dataclasses.replace(notes, volumes=(*notes.volumes, VolumeNote("default", iso.name, "seed"))))
+    made = machine.made(verify=True).made
+    assert made is not None
+    assert [(disk.role, disk.size_bytes) for disk in made.disks] == [("disk", SIZE), ("seed", 376832)]
+
+
+def test_a_backup_of_another_size_than_its_disk_is_none(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of one that was grown while its backup began."""
+    monkeypatch.setattr(disks, "_size_bytes", lambda *_what: SIZE - 1024)
+    (result,) = machine.back_up()
+    assert f"vda.qcow2 is a disk of {SIZE} bytes, not of {SIZE - 1024}" in str(result.error)
+    assert list_backups(str(machine.destination), "web1").names == []
+
+
+def test_a_backup_that_cannot_be_read_is_told(machine: BackupHost) -> None:
+    first = machine.made().made
+    assert first is not None
+    path = machine.destination / "web1" / first.id / "manifest.json"
+    path.write_text("{", encoding="utf-8")
+    (shown,) = preview(machine.conn, ["web1"], machine.options)
+    for result in (shown, machine.made(keep=Keep({"last": 1}))):
+        (remark,) = result.remarks
+        assert remark.startswith(f"backup {first.id} cannot be restored: {path} is not the manifest of a backup")
+
+
+def test_what_nobody_could_read_again_is_no_backup(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody would learn of it when it is to be restored."""
+    monkeypatch.setattr(make, "file_of", lambda disk: f"{disk.target} of web1.qcow2")
+    (result,) = machine.back_up()
+    assert "could not be read again: 'vda of web1.qcow2' is not allowed for disks[0].file" in str(result.error)
+    assert result.actions == []
+    assert os.listdir(machine.destination / "web1") == [".lock"]
 
 
 def test_one_that_fails_does_not_stop_the_others(machine: BackupHost) -> None:

@@ -188,6 +188,9 @@ def test_what_cannot_be_backed_up_is_refused(machine: BackupHost) -> None:
     machine.define(rest="<encryption format='luks'/>")
     with pytest.raises(UnsupportedError, match="disk vda of machine web1 is encrypted"):
         plan.plan_backup(machine.conn, "web1", machine.options)
+    machine.define(image_format="vmdk")
+    with pytest.raises(UnsupportedError, match="vda of machine web1 is of format vmdk, and is not .*one of raw, qcow2"):
+        plan.plan_backup(machine.conn, "web1", machine.options)
     network = "<disk type='network' device='disk'><source protocol='rbd' name='p/v'><host name='m'/></source>"
     machine.define(f"{network}<target dev='vdb' bus='virtio'/></disk>")
     with pytest.raises(UnsupportedError, match="vdb of machine web1 is on a network, and is backed up only while"):

@@ -126,6 +126,25 @@ def claim(machine: BackupHost, name: str, identity: str) -> None:
     assert claims == {name: identity}
 
 
+def test_two_volumes_of_one_name_come_into_one_pool(machine: BackupHost) -> None:
+    """They were in two."""
+    other = machine.host.directory / "same" / machine.image.name
+    other.parent.mkdir(exist_ok=True)
+    shutil.copy(machine.image, other)
+    machine.define(machine.disk("vdb", str(other)))
+    made = machine.made().made
+    assert made is not None
+    path = backup_image(machine).with_name("manifest.json")
+    text = re.sub('"pool": "[a-z]*"', '"pool": "fast"', path.read_text(encoding="utf-8"))
+    path.write_text(re.sub('"volume": ".*"', f'"volume": "{machine.image.name}"', text), encoding="utf-8")
+    lose(machine)
+    shown = preview(machine.conn, read(machine, pool="default"))
+    names = [machine.image.name, f"web1-vdb-{made.id.partition('-')[0]}.qcow2"]
+    assert [one.volume for one in shown.plan.volumes] == names
+    bring_back(machine, pool="default")
+    assert machine.host.files("web1") == names
+
+
 def test_a_claim_becomes_the_machine(machine: BackupHost) -> None:
     """Also that of a run which was killed since."""
     lose(machine)
@@ -190,6 +209,16 @@ def test_whether_the_backup_is_seen_is_said_where_it_cannot_be_restored(machine:
     with pytest.raises(InputError) as damaged:
         preview(machine.conn, read(machine, name="web2"))
     assert damaged.value.result == {}, "it may be the newest one, and is not known"
+
+
+def test_a_pool_that_is_not_here_is_named_with_what_to_do(machine: BackupHost) -> None:
+    path = backup_image(machine).with_name("manifest.json")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"pool": "default"', '"pool": "fast"'), encoding="utf-8")
+    words = "vda cannot go into the pool that it was in: there is no storage pool 'fast'. Name another one with pool"
+    with pytest.raises(NotFoundError, match=words):
+        preview(machine.conn, read(machine, name="web2"))
+    assert preview(machine.conn, read(machine, name="web2", pool="default")).plan.volumes
 
 
 def test_one_disk_becomes_a_volume(machine: BackupHost) -> None:
@@ -290,6 +319,18 @@ def test_the_newest_is_not_silently_another_one(machine: BackupHost) -> None:
         bring_back(machine, machine="db1")
 
 
+def test_the_newest_of_two_machines_of_one_name_is_not_taken_for_either(machine: BackupHost) -> None:
+    """Such as on a share of two inventories. One that was created anew comes after the old one."""
+    own = list_backups(str(machine.destination), "web1").newest_first()[0].id
+    add_backup(machine.destination, FULL, 1, uuid=OTHER_UUID)
+    assert preview(machine.conn, read(machine, disk="vda")).plan.manifest.id == own
+    add_backup(machine.destination, "20991231T000000Z-full", 1, uuid=OTHER_UUID)
+    for params in ({"name": "web2"}, {"disk": "vda"}):
+        with pytest.raises(ConflictError, match=f"backup: two machines of this name .*{UUID} is {own}"):
+            preview(machine.conn, read(machine, **params))
+    assert preview(machine.conn, read(machine, disk="vda", backup=own)).plan.manifest.uuid == UUID
+
+
 def test_a_definition_of_another_machine_is_refused(machine: BackupHost) -> None:
     path = backup_image(machine).with_name("domain.xml")
     path.write_text("<domain><name>web1</name><uuid>other</uuid></domain>", encoding="utf-8")
@@ -386,13 +427,13 @@ def test_the_state_of_a_tpm_that_is_there_stays(machine: BackupHost, monkeypatch
     machine.made()
     lose(machine)
     state.write_bytes(b"newer than the backup")
-    with pytest.raises(ConflictError, match="holds the state of a TPM already"):
-        bring_back(machine)
+    for restoring in (bring_back, lambda host: preview(host.conn, read(host))):
+        with pytest.raises(ConflictError, match="holds the state of a TPM already"):
+            restoring(machine)
     assert state.read_bytes() == b"newer than the backup"
     assert "web1" not in list_domains(machine.conn)
+    assert not machine.image.exists(), "no disk is written before"
     state.unlink()
-    # The test driver leaves the file.
-    machine.image.unlink()
     bring_back(machine)
     assert state.read_bytes() == b"old"
 
@@ -555,6 +596,18 @@ def test_what_a_killed_run_has_not_deleted_goes_with_the_next(
     notes = list_domains(machine.conn)["web1"].notes
     assert notes is not None
     assert [(note.name, note.replaced) for note in notes.volumes] == [(now, False)]
+
+
+def test_a_machine_is_replaced_by_a_backup_of_before_its_name_was_changed(machine: BackupHost) -> None:
+    """virsh domrename, and mv for the directory."""
+    (machine.destination / "web1").rename(machine.destination / "web9")
+    machine.conn.lookupByName("web1").undefine()
+    text = machine.define().XMLDesc(0)
+    machine.conn.lookupByName("web1").undefine()
+    machine.conn.defineXML(text.replace("<name>web1<", "<name>web9<"))
+    result = bring_back(machine, machine="web9", replace=True)
+    assert (result.plan.identity, result.plan.renewed) == (UUID, False)
+    assert list_domains(machine.conn)["web9"].handle.UUIDString() == UUID
 
 
 def test_of_a_replaced_machine_what_is_in_the_place_of_its_volume_stays(machine: BackupHost) -> None:
