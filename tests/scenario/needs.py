@@ -147,6 +147,16 @@ def newer_own_kernel(cloud: Cloud) -> None:
     with_own_kernel(cloud, own_kernel.NEWER_HOST)
 
 
+def zfs_host(cloud: Cloud) -> None:
+    """A hypervisor with ZFS in its kernel, the only one of its lab; emulated where there is no KVM."""
+    if not cloud.installed:
+        cloud.install()
+    own_kernel.start(cloud, own_kernel.HOST, zfs=True)
+    if cloud.lab("ssh", own_kernel.HOST, HYPERVISOR).status != 0:
+        cloud.play_well("hypervisors", live=False)
+    cloud.use((own_kernel.HOST,))
+
+
 def alone(cloud: Cloud) -> None:
     """No machine at all: `kept_for` has seen to it."""
 
@@ -163,4 +173,5 @@ NEEDS: dict[str, t.Callable[[Cloud], None]] = {
     "own_kernel": with_own_kernel,
     "two_own_kernels": two_own_kernels,
     "newer_own_kernel": newer_own_kernel,
+    "zfs_host": zfs_host,
 }

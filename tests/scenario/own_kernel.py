@@ -23,10 +23,13 @@ DISKS = ("/dev/disk/by-id/virtio-disk1", "/dev/disk/by-id/virtio-disk2")
 _BOOT_SECONDS = 400
 
 
-def start(cloud: Cloud, *hosts: str) -> None:
-    """Bring these up, and one that comes before them. The inventory has them alone from now on."""
-    hardware = ["--nics", str(1 + len(CARDS)), "--disks", str(len(DISKS)), "--prepared"]
-    kind = "vm" if cloud.lab("kvm").status == 0 else "uml"
+def start(cloud: Cloud, *hosts: str, zfs: bool = False) -> None:
+    """Bring these up, and one that comes before them. The inventory has them alone from now on.
+
+    zfs: with ZFS, which User Mode Linux cannot have.
+    """
+    hardware = ["--nics", str(1 + len(CARDS)), "--disks", str(len(DISKS)), "--prepared", *(["--zfs"] if zfs else [])]
+    kind = "vm" if zfs or cloud.lab("kvm").status == 0 else "uml"
     new = ["--release", _RELEASES, "--kind", kind, *hardware]
     there = cloud.lab_hosts()
     count = max(len(there), *(int(host.removeprefix("hv")) for host in hosts))

@@ -102,6 +102,8 @@ LABS: dict[str, tuple[str, ...]] = {
         "vlans",
         "confined",
     ),
+    # One that is a virtual machine on every machine: User Mode Linux cannot have ZFS.
+    "zfs": ("zfs",),
 }
 # Before the name of a lab, in place of names of scenarios: all that run in it.
 LAB = "lab:"

@@ -77,11 +77,14 @@ def _built(pool: Executor, lab: Lab, plan: State) -> list[Future[Any]]:
         for host, release in plan.hosts.items()
         if host not in plan.hardware
     }
-    systems = sorted({(plan.hosts[host], its.kind, its.prepared) for host, its in plan.hardware.items()})
+    systems = sorted({(plan.hosts[host], its.kind, its.prepared, its.zfs) for host, its in plan.hardware.items()})
     return [
         *(pool.submit(golden.tree, lab, release, manager) for release, manager in sorted(containers_of)),
         *([pool.submit(modular.packages, lab)] if plan.modular else []),
-        *(pool.submit(system.system, lab, release, kind, prepared=prepared) for release, kind, prepared in systems),
+        *(
+            pool.submit(system.system, lab, release, kind, prepared=prepared, zfs=zfs)
+            for release, kind, prepared, zfs in systems
+        ),
     ]
 
 

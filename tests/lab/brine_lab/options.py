@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from brine_lab.base import state
 from brine_lab.base.lab import Lab
 from brine_lab.base.say import LabError
-from brine_lab.base.state import CONTAINER, OWN_KERNEL, Hardware, State
+from brine_lab.base.state import CONTAINER, OWN_KERNEL, VM, Hardware, State
 from brine_lab.hosts import hosts, own_kernel
 from brine_lab.images import golden, modular
 from brine_lab.network import network
@@ -56,6 +56,12 @@ def add(sub: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help=f"a {OWN} has the packages of a hypervisor on its disk: it takes it minutes to install them",
+    )
+    sub.add_argument(
+        "--zfs",
+        action="store_true",
+        default=None,
+        help=f"a {VM} has ZFS too, with a kernel module that is built once, which takes long; with --prepared",
     )
     sub.add_argument(
         "--sudo",
@@ -109,7 +115,11 @@ def apply(lab: Lab, plan: State, words: argparse.Namespace) -> None:
             raise LabError(f"{host} is a {there} host; run `{lab.command} down` first for {release}.")
         if new and kind in OWN_KERNEL:
             plan.hardware[host] = Hardware(
-                words.nics or Hardware.nics, words.disks or Hardware.disks, words.prepared or Hardware.prepared, kind
+                words.nics or Hardware.nics,
+                words.disks or Hardware.disks,
+                words.prepared or Hardware.prepared,
+                kind,
+                words.zfs or Hardware.zfs,
             )
         if new and manager not in (None, golden.NETWORKD):
             plan.managers[host] = manager
@@ -124,8 +134,12 @@ def apply(lab: Lab, plan: State, words: argparse.Namespace) -> None:
             if (lab.trees / host).exists():
                 raise LabError(f"{host} is there, for root; run `{lab.command} down` first for a user with sudo.")
             plan.sudo.append(host)
-    if (words.nics or words.disks or words.prepared) and not plan.hardware:
-        raise LabError(f"--nics, --disks and --prepared are for hosts with a kernel of their own: add --kind {OWN}.", 2)
+    if words.zfs and not all(its.kind == VM and its.prepared for its in plan.hardware.values()):
+        raise LabError(f"--zfs is for hosts of the kind {VM}, with --prepared.", 2)
+    if (words.nics or words.disks or words.prepared or words.zfs) and not plan.hardware:
+        raise LabError(
+            f"--nics, --disks, --prepared and --zfs are for hosts with a kernel of their own: add --kind {OWN}.", 2
+        )
 
 
 def _compare(lab: Lab, plan: State, host: str, kind: str | None, words: argparse.Namespace) -> None:
@@ -136,7 +150,7 @@ def _compare(lab: Lab, plan: State, host: str, kind: str | None, words: argparse
         raise LabError(f"{host} is a {is_a}; run `{lab.command} down` first for a {kind}.")
     if hardware is None:
         return
-    for what in ("nics", "disks", "prepared"):
+    for what in ("nics", "disks", "prepared", "zfs"):
         wanted, has = getattr(words, what), getattr(hardware, what)
         if wanted not in (None, has):
             raise LabError(f"{host} has {what}: {has}; run `{lab.command} down` first for {wanted}.")

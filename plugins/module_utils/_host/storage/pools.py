@@ -52,8 +52,9 @@ _POOL_TYPES = {
     "gluster": _PoolType(NETWORK, named=False),
     "iscsi-direct": _PoolType(NETWORK, named=False),
 }
-# A logical volume is a whole number of extents, of 4 MiB unless somebody chose otherwise. libvirt does not say it.
-_MOST_ROUNDING_BYTES = 32 * MIB
+# A logical volume is a whole number of extents, of 4 MiB unless somebody chose otherwise; one of ZFS of blocks,
+# of 128 KiB at most (volblocksize in zfsprops(7)). libvirt does not say it.
+_MOST_ROUNDING_BYTES = {"logical": 32 * MIB, "zfs": MIB // 8}
 # libvirt makes the volumes of an iscsi-direct pool by this name, with the number of the LUN after it.
 _NAME_PREFIXES = {"iscsi-direct": "unit:0:0:"}
 
@@ -119,10 +120,14 @@ class Pool:
         # A logical volume that is smaller than its disk is a snapshot of nothing, which breaks when it is full.
         return self.type != "logical"
 
+    @property
+    def rounding_bytes(self) -> int:
+        """What the size of a volume may be a multiple of here, at most."""
+        return _MOST_ROUNDING_BYTES.get(self.type, 1)
+
     def same_size(self, requested_bytes: int, found_bytes: int) -> bool:
         """Whether a volume of this size is what one gets who requests that size here."""
-        rounding_bytes = _MOST_ROUNDING_BYTES if self.type == "logical" else 1
-        return 0 <= found_bytes - requested_bytes < rounding_bytes
+        return 0 <= found_bytes - requested_bytes < self.rounding_bytes
 
     def require_overlay(self, where: str | None = None) -> None:
         """Raise UnsupportedError, with what to do instead, when overlays cannot be made here."""

@@ -30,8 +30,10 @@ from .volume_facts import Volume, find_volume
 # A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
 _DELETE_WAIT_SECONDS = 60
 _SECTOR_BYTES = 512
-_LVM_SECONDS = 120
-# What libvirt cannot resize, and how its owner can.
+_TOOL_SECONDS = 120
+# Under it libvirt has the devices of ZFS (virStorageBackendZFSFindVols in src/storage/storage_backend_zfs.c).
+_ZFS_DEVICES = "/dev/zvol/"
+# What libvirt cannot resize from here, and how its owner can.
 _OTHER_WAYS_TO_GROW = {
     "logical": "Grow it by hand: lvextend --size {size}b {path} && virsh pool-refresh {pool}",
     "zfs": "Grow it by hand: zfs set volsize={size} DATASET && virsh pool-refresh {pool}",
@@ -277,12 +279,18 @@ def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str, gu
                     hint=f"If it is not active: lvchange --activate y {volume.path}",
                 )
             try:
-                _extend_logical(pool, volume.path, size_bytes)
+                sectors = -(-size_bytes // _SECTOR_BYTES)
+                _extend_device(pool, ["lvextend", "--size", f"{sectors * _SECTOR_BYTES}b", volume.path], volume.path)
             finally:
                 # Before a machine is told of it, and also if LVM fails when it has done it. A thin volume reads as
                 # zeros there, and to write them would fill its pool.
                 if not thin:
                     _wipe_end(pool, name, had_bytes if guest_bytes is None else min(had_bytes, guest_bytes))
+        elif pool.type == "zfs" and pool.local:
+            # What nobody has written reads as zeros there.
+            rounded = -(-size_bytes // pool.rounding_bytes) * pool.rounding_bytes
+            dataset = volume.path.removeprefix(_ZFS_DEVICES)
+            _extend_device(pool, ["zfs", "set", f"volsize={rounded}", dataset], volume.path)
         elif image_format != "raw" or not _extend_file(pool, volume, size_bytes, what):
             _resize(pool, volume, size_bytes, what)
     return True
@@ -395,7 +403,7 @@ def _is_thin(path: str) -> bool:
     """Whether a logical volume is a thin one. Raises HostError where LVM does not say it."""
     words = "LVM gives no answer"
     try:
-        answer = run_program(["lvs", "--noheadings", "--options", "segtype", path], timeout_seconds=_LVM_SECONDS)
+        answer = run_program(["lvs", "--noheadings", "--options", "segtype", path], timeout_seconds=_TOOL_SECONDS)
         kinds = answer.text.split() if answer.status == 0 else []
         words = answer.complaint if answer.status else words
     except (FileNotFoundError, TimeoutError) as exc:
@@ -405,11 +413,10 @@ def _is_thin(path: str) -> bool:
     return "thin" in kinds
 
 
-def _extend_logical(pool: Pool, path: str, size_bytes: int) -> None:
-    """libvirt resizes no logical volumes: its backend has no resizeVol (src/storage/storage_backend_logical.c)."""
-    sectors = -(-size_bytes // _SECTOR_BYTES)
+def _extend_device(pool: Pool, command: list[str], path: str) -> None:
+    """By LVM's own tool or that of ZFS: libvirt has no resizeVol for them (src/storage/storage_backend_*.c)."""
     try:
-        answer = run_program(["lvextend", "--size", f"{sectors * _SECTOR_BYTES}b", path], timeout_seconds=_LVM_SECONDS)
+        answer = run_program(command, timeout_seconds=_TOOL_SECONDS)
     except (FileNotFoundError, TimeoutError) as exc:
         raise HostError(f"cannot grow {path}: {exc}") from exc
     answer.require(f"cannot grow {path}")

@@ -26,12 +26,13 @@ DOMAIN = "virt.internal"  # .internal is reserved for private use by ICANN
 @dataclass(frozen=True)
 class Hardware:
     """What a host with a kernel of its own has: network cards, disks besides the one of its system, and on that one
-    the packages of a hypervisor. `kind`: what runs that kernel, of OWN_KERNEL."""
+    the packages of a hypervisor, and ZFS. `kind`: what runs that kernel, of OWN_KERNEL."""
 
     nics: int = 1
     disks: int = 0
     prepared: bool = False
     kind: str = VM
+    zfs: bool = False
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ NAMESPACE = uuid.UUID("5b1d2c7e-2f0a-4c55-9d51-8e0f6f1f0c77")
 
 def unpack(lab: Lab, state: State, host: str, place: Path) -> None:
     """Make all that a host boots from in an empty directory, the host's own files beside it."""
-    built = system.system(lab, state.hosts[host], VM, prepared=state.hardware[host].prepared)
+    hardware = state.hardware[host]
+    built = system.system(lab, state.hosts[host], VM, prepared=hardware.prepared, zfs=hardware.zfs)
     files, finish = own_kernel.unpack(lab, state, host, place, built)
     for source, name in ((built.disk, "system.raw"), (built.initramfs, "initrd")):
         own_kernel.link_or_copy(lab, source, files / name)

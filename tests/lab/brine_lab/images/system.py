@@ -26,6 +26,8 @@ PREPARED = (
     "python3-libvirt", "python3-lxml", "python3-yaml", "qemu-system-x86", "qemu-utils", "swtpm", "swtpm-tools", "tgt",
     "zstd",
 )  # fmt: skip
+# Of Debian's contrib: the kernel module is built from its source, for each kernel that is there.
+ZFS = ("dkms", "libvirt-daemon-driver-storage-zfs", "linux-headers-amd64", "zfs-dkms", "zfsutils-linux")
 # The disk has no more blocks than are written.
 SIZE_MIB = 16 * 1024
 
@@ -42,16 +44,17 @@ class System:
     initramfs: Path
 
 
-def system(lab: Lab, release: str, kind: str, *, prepared: bool) -> System:
+def system(lab: Lab, release: str, kind: str, *, prepared: bool, zfs: bool = False) -> System:
     """The system of a release for hosts of a kind, built when it is not in the cache.
 
-    prepared: with libvirt and QEMU on it.
+    prepared: with libvirt and QEMU on it. zfs: with ZFS too.
     """
-    packages = (*golden.PACKAGES, *PACKAGES, *KERNELS[kind], *(PREPARED if prepared else ()))
-    name = f"{kind}-{release}{'-prepared' if prepared else ''}"
+    packages = (*golden.PACKAGES, *PACKAGES, *KERNELS[kind], *(PREPARED if prepared else ()), *(ZFS if zfs else ()))
+    name = f"{kind}-{release}{'-prepared' if prepared else ''}{'-zfs' if zfs else ''}"
+    sources = trees.sources(release, contrib=zfs)
     folders = [FILES / kind, FILES / "own_kernel", *([FILES / "host"] if kind == UML else [])]
     given = [_version_of_uml(lab)] if kind == UML else []
-    key = recipe_hash(release, *folders, *given, str(SIZE_MIB), *packages, *trees.sources(release))
+    key = recipe_hash(release, *folders, *given, str(SIZE_MIB), *packages, *sources)
     stem = cache() / "golden" / f"{name}-{key}"
     disk, linux, initramfs = (stem.with_name(f"{stem.name}.{what}") for what in ("raw", "vmlinuz", "initrd"))
     built = System(disk, linux, initramfs)
@@ -64,7 +67,9 @@ def system(lab: Lab, release: str, kind: str, *, prepared: bool) -> System:
             trees.delete_unused(stem.parent)
             directory = trees.scratch(f"golden-{name}")
             finish = f"""'{FILES / kind / "finish.sh"}' "$1\""""
-            tree = trees.mmdebstrap(release, directory / "tree", packages, variant="minbase", finish=finish)
+            tree = trees.mmdebstrap(
+                release, directory / "tree", packages, variant="minbase", finish=finish, lines=sources
+            )
             making = [str(FILES / "own_kernel/disk.sh"), str(directory), str(SIZE_MIB), str(stem), *tree]
             trees.build(lab, directory, making, doing=f"disk {name}: building with mmdebstrap")
             say(f"disk {name}: {built.disk.stat().st_blocks >> 11} MiB in {built.disk}")

@@ -18,17 +18,23 @@ KEEP_DAYS = 14
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
-def sources(release: str) -> list[str]:
-    """The lines of /etc/apt/sources.list of a release."""
+def sources(release: str, *, contrib: bool = False) -> list[str]:
+    """The lines of /etc/apt/sources.list of a release; contrib: with Debian's component of that name."""
+    components = "main contrib" if contrib else "main"
     return [
-        f"deb http://deb.debian.org/debian {release} main",
-        f"deb http://deb.debian.org/debian {release}-updates main",
-        f"deb http://deb.debian.org/debian-security {release}-security main",
+        f"deb http://deb.debian.org/debian {release} {components}",
+        f"deb http://deb.debian.org/debian {release}-updates {components}",
+        f"deb http://deb.debian.org/debian-security {release}-security {components}",
     ]
 
 
-def mmdebstrap(release: str, target: Path, packages: Sequence[str], *, variant: str, finish: str) -> list[str]:
-    """The command that builds a tree at `target` (a tar or a directory); `finish` is shell that sees the tree as $1."""
+def mmdebstrap(
+    release: str, target: Path, packages: Sequence[str], *, variant: str, finish: str, lines: Sequence[str] = ()
+) -> list[str]:
+    """The command that builds a tree at `target` (a tar or a directory); `finish` is shell that sees the tree as $1.
+
+    lines: those of its sources.list, if they are others than a release has.
+    """
     hook = "extract" if variant == "extract" else "customize"  # the last one that the variant comes to
     return [
         "mmdebstrap",
@@ -41,7 +47,7 @@ def mmdebstrap(release: str, target: Path, packages: Sequence[str], *, variant: 
         f"--{hook}-hook=set -e; {finish}",
         release,
         str(target),
-        *sources(release),
+        *(lines or sources(release)),
     ]
 
 

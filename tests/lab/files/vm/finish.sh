@@ -9,6 +9,7 @@ here=$(dirname "$0")
 rm -f "$tree"/boot/initrd.img-*
 cp -rT --no-preserve=ownership "$here/tree" "$tree"
 for kernel in "$tree"/lib/modules/*; do
+  if [ -x "$tree/usr/sbin/dkms" ]; then chroot "$tree" dkms autoinstall -k "${kernel##*/}"; fi
   chroot "$tree" mkinitramfs -o "/boot/initrd.img-${kernel##*/}" "${kernel##*/}"
 done
 exec "$here/../own_kernel/finish.sh" "$tree"

@@ -15,6 +15,7 @@ from ...runner import ScenarioRun
 NEEDS = ("own_kernel",)
 KNOWN, ELSEWHERE = "/srv/scenario-vms", "/scenario/vms"
 LOCAL = "/etc/apparmor.d/local/usr.lib.libvirt.virt-aa-helper"
+PROFILE = "/etc/apparmor.d/usr.lib.libvirt.virt-aa-helper"
 POOLS = [
     {"name": "default", "path": "/var/lib/libvirt/images"},
     {"name": "images", "path": "/var/lib/libvirt/virt-images"},
@@ -44,6 +45,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     try:
         scenario.step("libvirt's driver for AppArmor is active", lambda: _active(cloud), vital=True)
         scenario.step("the role lets libvirt's helper read pools elsewhere", lambda: _role(cloud), vital=True)
+        scenario.step("what a run that was cut off has left unloaded, the next one loads", lambda: _unloaded(cloud))
         scenario.step("a machine with image, seed and disks elsewhere runs confined", lambda: _guest(cloud))
         scenario.step("it can open no other file", lambda: _other_file(cloud))
         scenario.step("so does one with NVRAM and a TPM", lambda: _firmware(cloud))
@@ -66,6 +68,13 @@ def _role(cloud: Cloud) -> None:
         role_well(cloud, "virt_hypervisor", HOST, changes=changes, virt_hypervisor_pools=[*POOLS, *MORE])
     text = cloud.on(HOST, f"cat {LOCAL}")
     must(f'"{ELSEWHERE}/**" r,' in text and KNOWN not in text, text)
+
+
+def _unloaded(cloud: Cloud) -> None:
+    """That the helper may read them, the start of the machine shows."""
+    aside = f"{LOCAL}.aside"
+    cloud.on(HOST, f"mv {LOCAL} {aside}; touch {LOCAL}; apparmor_parser --replace {PROFILE}; mv {aside} {LOCAL}")
+    role_well(cloud, "virt_hypervisor", HOST, changes=False, virt_hypervisor_pools=[*POOLS, *MORE])
 
 
 def _confined(cloud: Cloud, name: str) -> None:

@@ -61,6 +61,7 @@ def conn(tmp_path: Path) -> t.Iterator[VirConnect]:
             ("logical", "vg", "<source><name>vg</name></source>", "/dev/vg"),
             ("rbd", "ceph", "<source><host name='mon'/><name>vms</name></source>", "/"),
             ("mpath", "luns", "", "/dev/mapper"),
+            ("zfs", "tank", "<source><name>tank/vms</name></source>", "/dev/zvol/tank/vms"),
         ):
             conn.storagePoolCreateXML(XML.format(kind, name, source, path), 0)
         yield conn
@@ -272,7 +273,7 @@ def test_what_is_added_to_a_logical_volume_has_nothing_of_a_deleted_one(
     vg = local(Pools(conn).get("vg"))
     create_empty(vg, "data", size_bytes=8 * MIB, image_format="raw")
     zeroed.clear()
-    monkeypatch.setattr(volumes, "_extend_logical", lambda *_arguments: None)
+    monkeypatch.setattr(volumes, "_extend_device", lambda *_arguments: None)
     # Somebody has grown it by hand, and a guest writes there already: libvirt still has the old size.
     monkeypatch.setattr(volumes, "device_bytes", lambda _path: 16 * MIB)
     for kind, expected in (("linear", [("data", 16 * MIB)]), ("thin", [])):
@@ -283,10 +284,31 @@ def test_what_is_added_to_a_logical_volume_has_nothing_of_a_deleted_one(
 
 
 def lvm_says(kind: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lvm = directory / "lvs"
-    lvm.write_text(f"#!/bin/sh\necho '  {kind}  '\n", encoding="utf-8")
-    lvm.chmod(0o755)
+    have_program("lvs", f"echo '  {kind}  '", directory, monkeypatch)
+
+
+def have_program(name: str, script: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = directory / name
+    program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+
+
+def test_a_volume_of_zfs_grows_by_the_tool_of_zfs(
+    conn: VirConnect, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In whole blocks, of which it takes no other number; libvirt has no way to it."""
+    tank = local(Pools(conn).get("tank"))
+    create_empty(tank, "data", size_bytes=8 * MIB, image_format="raw")
+    have_program("zfs", f'echo "$@" > {tmp_path}/said', tmp_path, monkeypatch)
+    assert grow_volume(tank, "data", 16 * MIB + 1, image_format="raw")
+    assert (tmp_path / "said").read_text() == f"set volsize={16 * MIB + MIB // 8} tank/vms/data\n"
+    # What ZFS has rounded up when the volume was created is not grown.
+    create_empty(tank, "odd", size_bytes=8 * MIB + 8192, image_format="raw")
+    assert not grow_volume(tank, "odd", 8 * MIB + 1, image_format="raw")
+    have_program("zfs", "echo 'cannot set property: permission denied' >&2; exit 1", tmp_path, monkeypatch)
+    with pytest.raises(HostError, match="cannot grow /dev/zvol/tank/vms/data: cannot set property: permission denied"):
+        grow_volume(tank, "data", 32 * MIB, image_format="raw")
 
 
 @pytest.mark.parametrize(
@@ -306,7 +328,7 @@ def test_a_volume_of_which_nobody_could_tell_what_to_wipe_is_not_grown(
     vg, extended = local(Pools(conn).get("vg")), []
     create_empty(vg, "data", size_bytes=8 * MIB, image_format="raw")
     zeroed.clear()
-    monkeypatch.setattr(volumes, "_extend_logical", lambda *_arguments: extended.append(True))
+    monkeypatch.setattr(volumes, "_extend_device", lambda *_arguments: extended.append(True))
     monkeypatch.setattr(volumes, "device_bytes", lambda _path: size)
     lvm_says(kind, tmp_path, monkeypatch)
     with pytest.raises(HostError, match=words):
@@ -325,7 +347,7 @@ def test_what_lvm_has_added_in_spite_of_its_error_is_wiped(
     def late(*_arguments: t.Any) -> None:
         raise HostError("lvextend took longer than 120 s")
 
-    monkeypatch.setattr(volumes, "_extend_logical", late)
+    monkeypatch.setattr(volumes, "_extend_device", late)
     monkeypatch.setattr(volumes, "device_bytes", lambda _path: 8 * MIB)
     lvm_says("linear", tmp_path, monkeypatch)
     with pytest.raises(HostError, match="lvextend took longer"):
@@ -347,7 +369,7 @@ def test_what_the_machine_does_not_know_of_yet_is_wiped_also_if_a_killed_run_has
     vg = local(Pools(conn).get("vg"))
     create_empty(vg, "data", size_bytes=8 * MIB, image_format="raw")
     zeroed.clear()
-    monkeypatch.setattr(volumes, "_extend_logical", lambda *_arguments: None)
+    monkeypatch.setattr(volumes, "_extend_device", lambda *_arguments: None)
     monkeypatch.setattr(volumes, "device_bytes", lambda _path: 8 * MIB)
     lvm_says(kind, tmp_path, monkeypatch)
     grow_volume(vg, "data", size, image_format="raw", guest_bytes=2 * MIB)
@@ -478,8 +500,7 @@ def told(kind: str, have_bytes: int, wanted_bytes: int) -> list[tuple[str, int]]
         blockInfo=lambda _target: [have_bytes, 0, 0],
         blockResize=lambda target, size, _flags: calls.append((target, size)),
     )
-    pool: t.Any = types.SimpleNamespace(type=kind)
-    pool.same_size = types.MethodType(Pool.same_size, pool)
+    pool = Pool(name="p", path="/p", available_bytes=0, handle=None, type=kind)
     grow_running_disk(handle, "vda", pool, wanted_bytes, "cannot grow disk vda of machine a")
     return calls
 
