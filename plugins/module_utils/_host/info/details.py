@@ -282,24 +282,23 @@ class BackingChains:
 
         Raises an error of ours where that is not known.
         """
-        source = disk.find("source")
-        if source is None or disk.get("device", "disk") not in ("disk", "lun"):
+        if disk.find("source") is None or disk.get("device", "disk") not in ("disk", "lun"):
             return []
         told = disk.find("backingStore")
         if running and told is not None:
             return _told_layers(told)
-        return self._layers_of_volumes(source, disk.get("type"), attribute(disk, "driver", "type"))
+        return self._layers_of_volumes(disk)
 
-    def _layers_of_volumes(self, source: etree._Element, kind: str | None, disk_format: str | None) -> list[Layer]:
+    def _layers_of_volumes(self, disk: etree._Element) -> list[Layer]:
         layers: list[Layer] = []
-        place, layer_format = disk_source(source, kind), disk_format
+        place, layer_format = disk_source(disk), attribute(disk, "driver", "type")
         while layer_format not in _WITHOUT_BACKING:
             if len(layers) >= _MOST_LAYERS:
                 raise HostError("its backing chain has no end")
             if place is None:
                 raise HostError("what it is backed by is unknown")
             if place not in self._backing:
-                self._backing[place] = self._ask(place, source if not layers else None, kind)
+                self._backing[place] = self._ask(place, disk if not layers else None)
             place, layer_format = self._backing[place]
             if place is None:
                 return layers
@@ -308,13 +307,14 @@ class BackingChains:
             layers.append({"source": place, "format": layer_format})
         return layers
 
-    def _ask(self, place: str, source: etree._Element | None, kind: str | None) -> tuple[str | None, str | None]:
-        """Path and format of what a volume is backed by, both None for one that is whole in itself."""
+    def _ask(self, place: str, disk: etree._Element | None) -> tuple[str | None, str | None]:
+        """Path and format of what a volume is backed by, both None for one that is whole in itself. disk: the one that
+        the volume is behind, if any is at once."""
         try:
             with translate_errors(f"what {place} is backed by is unknown"):
-                if source is not None and kind == "volume":
-                    pool = self._conn.storagePoolLookupByName(source.get("pool"))
-                    volume = pool.storageVolLookupByName(source.get("volume"))
+                if disk is not None and disk.get("type") == "volume":
+                    pool = self._conn.storagePoolLookupByName(attribute(disk, "source", "pool"))
+                    volume = pool.storageVolLookupByName(attribute(disk, "source", "volume"))
                 else:
                     volume = self._conn.storageVolLookupByPath(place)
                 root = read_description(f"volume {place}", volume.XMLDesc())
@@ -329,9 +329,7 @@ def _told_layers(told: etree._Element) -> list[Layer]:
     layers: list[Layer] = []
     node: etree._Element | None = told
     while node is not None and node.find("source") is not None:
-        layers.append(
-            {"source": disk_source(node.find("source"), node.get("type")), "format": attribute(node, "format", "type")}
-        )
+        layers.append({"source": disk_source(node), "format": attribute(node, "format", "type")})
         node = node.find("backingStore")
     return layers
 

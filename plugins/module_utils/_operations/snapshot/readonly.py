@@ -36,13 +36,9 @@ def hidden_disks(machine: SnapshotView) -> dict[str, tuple[KnownSnapshot, etree.
         for target, disk in read_only_disks(one.facts.domain).items():
             current = now.get(target)
             file = files.get(target)
-            if current is not None and file is not None and _place(current) in (file, _place(disk)):
+            if current is not None and file is not None and disk_source(current) in (file, disk_source(disk)):
                 found[target] = (one, disk, file)
     return found
-
-
-def _place(disk: etree._Element) -> str | None:
-    return disk_source(disk.find("source"), disk.get("type"))
 
 
 def put_back(conn: VirConnect, machine: SnapshotView) -> None:
