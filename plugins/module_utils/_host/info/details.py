@@ -19,7 +19,7 @@ import time
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
-from ..._base.errors import HostError, NotFoundError, VirtError, visible
+from ..._base.errors import HostError, NotFoundError, visible
 from ..._base.xml import attribute, etree, read_description
 from ..._model.attachments import agent_is_connected, disk_source
 from ..._model.image.name import PROVENANCE_ATTRIBUTE, ImageName, newest_first, parse_image_volume, time_noted
@@ -33,6 +33,7 @@ from ..connection import (
     suppress_codes,
     translate_errors,
 )
+from ..machines.listing import noted
 from ..machines.record import ACTIVE_STATES
 from ..machines.snapshots import snapshot_records
 
@@ -137,13 +138,13 @@ class _Questions:
             found["uptime_seconds"] = process_seconds(record["name"])
         root = None
         if not {CHAINS, IMAGES}.isdisjoint(self._asked) or (running and not {JOBS, OS}.isdisjoint(self._asked)):
-            with _noted(errors), translate_errors("libvirt does not show its XML"):
+            with noted(errors), translate_errors("libvirt does not show its XML"):
                 root = read_description(f"machine {record['name']}", domain.XMLDesc())
         if SNAPSHOTS in self._asked:
-            with _noted(errors):
+            with noted(errors):
                 found["snapshots"] = snapshot_records(domain)
         if JOBS in self._asked:
-            with _noted(errors):
+            with noted(errors):
                 found["jobs"] = read_jobs(domain, root) if running else []
         if not {CHAINS, IMAGES}.isdisjoint(self._asked) and root is not None:
             chains, newer = self._ask_disks(root, running, errors)
@@ -152,7 +153,7 @@ class _Questions:
             if IMAGES in self._asked:
                 found[DETAIL_KEYS[IMAGES]] = newer
         if OS in self._asked and record["state"] == "running" and root is not None and agent_is_connected(root):
-            with _noted(errors):
+            with noted(errors):
                 found["os"] = self._ask_os(domain)
         return found, errors
 
@@ -167,7 +168,7 @@ class _Questions:
         told = 0
         for disk in disks:
             name = attribute(disk, "target", "dev")
-            with _noted(errors, f"disk {name}: "):
+            with noted(errors, f"disk {name}: "):
                 chains[name] = self._chains.of_disk(disk, running=running)
                 asked = IMAGES in self._asked and disk.find("readonly") is None
                 found = self._images.of_layers(chains[name]) if asked else None
@@ -181,14 +182,6 @@ class _Questions:
         with translate_errors(what), agent_limit(domain, self._agent_timeout_seconds, required=True):
             said = domain.guestInfo(libvirt.VIR_DOMAIN_GUEST_INFO_OS, 0)
         return {key: _short(said.get(name)) for key, name in _OS_KEYS.items()}
-
-
-@contextlib.contextmanager
-def _noted(errors: list[str], what: str = "") -> t.Iterator[None]:
-    try:
-        yield
-    except VirtError as exc:
-        errors.append(f"{what}{exc}")
 
 
 def _short(text: t.Any) -> str | None:

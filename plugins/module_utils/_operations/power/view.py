@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.xml import etree, read_description
 from ..._host.connection import is_local, libvirt, translate_errors
-from ..._host.machines.domains import unreadable_error
+from ..._host.machines.domains import description_of, unreadable_error
 from ..._host.machines.record import PendingOf, record_from_xml, state_name
 from ..._host.machines.start_watch import is_off_since
 from ..._host.storage.disk_lock import is_open_in_qemu, newer_below
@@ -162,8 +162,7 @@ def _merged_unseen(handle: t.Any, running: etree._Element) -> VirtError | None:
     with translate_errors(f"cannot inspect machine {name}"):
         if work is None or not work.deleting or not is_local(handle.connect().getURI()):
             return None
-        text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-    places = written_places(read_description(f"machine {name}", text))
+    places = written_places(description_of(handle, libvirt.VIR_DOMAIN_XML_INACTIVE))
     for target, path in written_places(running, "file").items():
         if places.get(target) == path and not is_open_in_qemu(path):
             return ConflictError(

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.qemu_img import run_qemu_img
-from ..._base.xml import attribute, etree, parse_xml
+from ..._base.xml import attribute, etree
 from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
 from ..._host.info.job_progress import look_at_merges
+from ..._host.machines.domains import whole_definition
 from ..._host.machines.redefine import redefine, redefine_disks
 from ..._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
 from ..._host.machines.start_watch import is_off_since, last_start
@@ -177,9 +178,7 @@ def note_merged(conn: VirConnect, machine: SnapshotView, merged: Mapping[str, _M
 
 def _merged_xml(machine: SnapshotView, merged: Mapping[str, _Merge]) -> str:
     """The permanent definition with these disks on the file below."""
-    with translate_errors(f"cannot inspect machine {machine.name}"):
-        text = machine.power.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-    root = parse_xml(text)
+    root = whole_definition(machine.power.handle)
     for target, disk in written_disks(root).items():
         if target in merged:
             put_source_back(disk, merged[target].then)
