@@ -235,10 +235,10 @@ def answer_of_each(
     return answer
 
 
-def finish(module: VirtModule, work: t.Callable[[], dict[str, t.Any]]) -> t.NoReturn:
-    """Run ``work`` and end the module with what it returns; an error becomes the one message of a failure."""
+def finish(module: VirtModule, work: t.Callable[[VirtModule], dict[str, t.Any]]) -> t.NoReturn:
+    """End the module with what ``work(module)`` returns; an error becomes the one message of a failure."""
     try:
-        result = work()
+        result = work(module)
     except VirtError as exc:
         _fail(module, str(exc), exc, exc.result)
     except Exception as exc:

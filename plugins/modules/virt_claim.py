@@ -232,7 +232,7 @@ def main() -> None:
             "lock_timeout": {"type": "int", "default": 300},
         }
     )
-    finish(module, lambda: work(module))
+    finish(module, work)
 
 
 if __name__ == "__main__":

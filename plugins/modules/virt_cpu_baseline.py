@@ -85,28 +85,29 @@ missing:
 
 import typing as t
 
+from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.cpu_baseline import find_baseline
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.guest_cpu_facts import read_guest_cpu
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 
 
-def main() -> t.NoReturn:
-    """Answer with the common CPU."""
-    module = make_module({"cpus": {"type": "dict", "required": True}})
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """The common CPU."""
+    cpus = {str(host): read_guest_cpu(cpu, f"cpus.{host}") for host, cpu in module.params["cpus"].items()}
+    # libvirt refuses this on a read-only connection.
+    with open_connection(module.params["uri"]) as conn:
+        found = find_baseline(conn, cpus)
+    return {
+        "changed": False,
+        "cpu": found.cpu.as_option(),
+        "missing": {host: list(features) for host, features in found.missing.items()},
+    }
 
-    def work() -> dict[str, t.Any]:
-        cpus = {str(host): read_guest_cpu(cpu, f"cpus.{host}") for host, cpu in module.params["cpus"].items()}
-        # libvirt refuses this on a read-only connection.
-        with open_connection(module.params["uri"]) as conn:
-            found = find_baseline(conn, cpus)
-        return {
-            "changed": False,
-            "cpu": found.cpu.as_option(),
-            "missing": {host: list(features) for host, features in found.missing.items()},
-        }
 
-    finish(module, work)
+def main() -> None:
+    finish(make_module({"cpus": {"type": "dict", "required": True}}), work)
 
 
 if __name__ == "__main__":

@@ -333,6 +333,8 @@ host:
 
 import typing as t
 
+from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, is_local
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import (
     DEFAULT_IMAGE_POOL,
@@ -352,8 +354,24 @@ _CERTIFICATES = "certificates"
 SUBSETS_OF_ALL = (*SUBSETS, _CERTIFICATES)
 
 
-def main() -> t.NoReturn:
-    """Answer with the facts of the hypervisor."""
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """The facts of the hypervisor."""
+    image_pool, guest_cpu = module.params["image_pool"], module.params["guest_cpu"]
+    subsets = chosen_subsets(module.params["gather_subset"], SUBSETS_OF_ALL)
+
+    def observe(conn: VirConnect, seconds: float) -> dict[str, t.Any]:
+        return observe_host(conn, image_pool=image_pool, guest_cpu=guest_cpu, subsets=subsets, timeout_seconds=seconds)
+
+    host = ask_in_time(module.params, observe, read_only=not guest_cpu)
+    if _CERTIFICATES in subsets:
+        local = is_local(host["uri"])
+        certificates, errors = observe_certificates() if local else ([], [])
+        host.update(certificates=certificates, revocation_lists=observe_revocations() if local else [])
+        host["errors"] += errors
+    return {"changed": False, "host": host}
+
+
+def main() -> None:
     module = make_module(
         {
             "image_pool": {"type": "str", "default": DEFAULT_IMAGE_POOL},
@@ -367,27 +385,6 @@ def main() -> t.NoReturn:
             "timeout": {"type": "int", "default": 30},
         }
     )
-    guest_cpu = module.params["guest_cpu"]
-    subsets = chosen_subsets(module.params["gather_subset"], SUBSETS_OF_ALL)
-
-    def observe(conn: VirConnect, machines_seconds: float) -> dict[str, t.Any]:
-        return observe_host(
-            conn,
-            image_pool=module.params["image_pool"],
-            guest_cpu=guest_cpu,
-            subsets=subsets,
-            timeout_seconds=machines_seconds,
-        )
-
-    def work() -> dict[str, t.Any]:
-        host = ask_in_time(module.params, observe, read_only=not guest_cpu)
-        if _CERTIFICATES in subsets:
-            local = is_local(host["uri"])
-            certificates, errors = observe_certificates() if local else ([], [])
-            host.update(certificates=certificates, revocation_lists=observe_revocations() if local else [])
-            host["errors"] += errors
-        return {"changed": False, "host": host}
-
     finish(module, work)
 
 

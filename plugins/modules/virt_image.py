@@ -451,6 +451,8 @@ used_here:
 
 import typing as t
 
+from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions, opened
@@ -477,8 +479,14 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
 }
 
 
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """Do it, or say what would be done."""
+    params = opened(module.params)
+    require_root("virt_image", params["uri"], "images")
+    return change_images(params, check_mode=module.check_mode, warn=module.warn)
+
+
 def main() -> None:
-    """Run the module."""
     module = make_module(
         ARGUMENTS,
         mutually_exclusive=[SOURCES],
@@ -491,12 +499,6 @@ def main() -> None:
         secrets=SecretOptions(left_in=has_secrets),
         beside=[PROGRESS_FILE],
     )
-
-    def work() -> dict[str, t.Any]:
-        params = opened(module.params)
-        require_root("virt_image", params["uri"], "images")
-        return change_images(params, check_mode=module.check_mode, warn=module.warn)
-
     finish(module, work)
 
 

@@ -530,6 +530,8 @@ machines:
 
 import typing as t
 
+from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect
 from ansible_collections.brine.virt.plugins.module_utils._host.info.machines import (
     DEFAULT_SUBSETS,
@@ -553,8 +555,40 @@ from ansible_collections.brine.virt.plugins.module_utils._module import (
 _STATES = ["running", "paused", "shutoff", "crashed", "pmsuspended", "blocked", "shutdown", "nostate"]
 
 
-def main() -> t.NoReturn:
-    """Answer with the records of the machines."""
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """The records of the machines."""
+    params = module.params
+    left_out = {word[1:] for word in params["gather_subset"] if word.startswith("!")}
+    subsets = completed(chosen_subsets(params["gather_subset"], SUBSETS), left_out)
+    if not params["addresses"]:
+        subsets -= {"addresses"}
+    selection = MachineSelection(
+        names=_values(params["name"]),
+        uuids=read_uuids(params["uuid"]),
+        states=_values(params["state"]),
+        tags=_values(params["tag"]),
+    )
+
+    def ask(conn: VirConnect, seconds: float) -> Found:
+        agent_seconds = params["agent_timeout"]
+        return find_machines(
+            conn, selection, subsets, pending=pending_of, agent_timeout_seconds=agent_seconds, timeout_seconds=seconds
+        )
+
+    found = ask_in_time(params, ask, read_only=not needs_writing(subsets))
+    result: dict[str, t.Any] = {"changed": False, "machines": found.records, "missing": found.missing}
+    if found.known is not None:
+        result["known"] = found.known
+    if selection.names is not None and len(selection.names) == 1:
+        result["machine"] = found.records[0] if found.records else None
+    return result
+
+
+def _values(given: list[str] | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(given)
+
+
+def main() -> None:
     module = make_module(
         {
             "name": {"type": "list", "elements": "str", "aliases": ["vm"]},
@@ -572,43 +606,7 @@ def main() -> t.NoReturn:
             "timeout": {"type": "int", "default": 30},
         }
     )
-    params = module.params
-    left_out = {word[1:] for word in params["gather_subset"] if word.startswith("!")}
-    subsets = completed(chosen_subsets(params["gather_subset"], SUBSETS), left_out)
-    if not params["addresses"]:
-        subsets -= {"addresses"}
-
-    def work() -> dict[str, t.Any]:
-        selection = MachineSelection(
-            names=_values(params["name"]),
-            uuids=read_uuids(params["uuid"]),
-            states=_values(params["state"]),
-            tags=_values(params["tag"]),
-        )
-
-        def ask(conn: VirConnect, machines_seconds: float) -> Found:
-            return find_machines(
-                conn,
-                selection,
-                subsets,
-                pending=pending_of,
-                agent_timeout_seconds=params["agent_timeout"],
-                timeout_seconds=machines_seconds,
-            )
-
-        found = ask_in_time(params, ask, read_only=not needs_writing(subsets))
-        result: dict[str, t.Any] = {"changed": False, "machines": found.records, "missing": found.missing}
-        if found.known is not None:
-            result["known"] = found.known
-        if selection.names is not None and len(selection.names) == 1:
-            result["machine"] = found.records[0] if found.records else None
-        return result
-
     finish(module, work)
-
-
-def _values(given: list[str] | None) -> tuple[str, ...] | None:
-    return None if given is None else tuple(given)
 
 
 if __name__ == "__main__":

@@ -824,7 +824,7 @@ def main() -> None:
             msg=missing_required_lib("cryptography", reason="(package python3-cryptography)"),
             exception=CRYPTOGRAPHY_IMPORT_ERROR,
         )
-    finish(module, lambda: work(module))
+    finish(module, work)
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ def main() -> None:
             "nested": {"type": "bool"},
         }
     )
-    finish(module, lambda: work(module))
+    finish(module, work)
 
 
 if __name__ == "__main__":

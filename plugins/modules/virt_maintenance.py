@@ -182,6 +182,7 @@ def moves_now(module: AnsibleModule) -> list[str] | None:
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """Compare, and write unless in check mode."""
+    require_root("virt_maintenance", DEFAULT_URI, "maintenance")
     now = read_maintenance()
     then = wanted(module.params, now)
     arriving: list[str] | None = []
@@ -211,12 +212,7 @@ def main() -> None:
             "lock_timeout": {"type": "int", "default": 300},
         }
     )
-
-    def work_as_root() -> dict[str, t.Any]:
-        require_root("virt_maintenance", DEFAULT_URI, "maintenance")
-        return work(module)
-
-    finish(module, work_as_root)
+    finish(module, work)
 
 
 if __name__ == "__main__":

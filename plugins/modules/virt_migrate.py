@@ -590,7 +590,7 @@ def main() -> None:
         mutually_exclusive=[("name", "machines")],
         beside=[PROGRESS_FILE],
     )
-    finish(module, lambda: work(module))
+    finish(module, work)
 
 
 if __name__ == "__main__":

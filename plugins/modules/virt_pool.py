@@ -390,8 +390,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS, secrets=SecretOptions(found_in=mount_passwords))
-    finish(module, lambda: work(module))
+    finish(make_module(ARGUMENTS, secrets=SecretOptions(found_in=mount_passwords)), work)
 
 
 if __name__ == "__main__":

@@ -329,8 +329,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 def main() -> None:
     # That one of name, tag, in_state and all is given is checked later: who has misspelled one is told that first.
-    module = make_module(ARGUMENTS)
-    finish(module, lambda: work(module))
+    finish(make_module(ARGUMENTS), work)
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def expand(params: dict[str, t.Any]) -> dict[str, t.Any]:
 
 def main() -> None:
     module = make_plain_module(ARGUMENTS, secrets=SecretOptions(left_in=has_secrets))
-    finish(module, lambda: expand(opened(module.params)))
+    finish(module, lambda module: expand(opened(module.params)))
 
 
 if __name__ == "__main__":

@@ -301,7 +301,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 def main() -> None:
     module = make_module(ARGUMENTS, beside=[PROGRESS_FILE], mutually_exclusive=[PLACES], required_one_of=[PLACES])
-    finish(module, lambda: work(module))
+    finish(module, work)
 
 
 if __name__ == "__main__":

@@ -275,8 +275,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS, secrets=SecretOptions(words=VALUE_OPTIONS))
-    finish(module, lambda: work(module))
+    finish(make_module(ARGUMENTS, secrets=SecretOptions(words=VALUE_OPTIONS)), work)
 
 
 if __name__ == "__main__":

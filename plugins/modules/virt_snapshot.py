@@ -417,8 +417,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS, beside=[PROGRESS_FILE])
-    finish(module, lambda: work(module))
+    finish(make_module(ARGUMENTS, beside=[PROGRESS_FILE]), work)
 
 
 if __name__ == "__main__":

@@ -111,6 +111,8 @@ missing:
 
 import typing as t
 
+from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.export.machines import MachineExports, check_names
@@ -118,11 +120,11 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.export.mach
 ARGUMENTS: dict[str, dict[str, t.Any]] = {"name": {"type": "list", "elements": "str", "aliases": ["vm"]}}
 
 
-def work(params: dict[str, t.Any]) -> dict[str, t.Any]:
+def work(module: AnsibleModule) -> dict[str, t.Any]:
     """The entries of the machines."""
-    names = params["name"]
+    names = module.params["name"]
     check_names(names)
-    with open_connection(params["uri"]) as conn:
+    with open_connection(module.params["uri"]) as conn:
         machines = [result.as_result() for result in MachineExports(conn).results(names)]
     found = {machine["name"] for machine in machines}
     missing = [name for name in dict.fromkeys(names or ()) if name not in found]
@@ -130,9 +132,7 @@ def work(params: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    """Answer with the entries of the machines."""
-    module = make_module(ARGUMENTS)
-    finish(module, lambda: work(module.params))
+    finish(make_module(ARGUMENTS), work)
 
 
 if __name__ == "__main__":

@@ -149,8 +149,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS)
-    finish(module, lambda: work(module))
+    finish(make_module(ARGUMENTS), work)
 
 
 if __name__ == "__main__":

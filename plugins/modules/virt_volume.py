@@ -358,8 +358,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    module = make_module(ARGUMENTS, secrets=SecretOptions(left_in=has_secrets), beside=BESIDE)
-    finish(module, lambda: work(module))
+    finish(make_module(ARGUMENTS, secrets=SecretOptions(left_in=has_secrets), beside=BESIDE), work)
 
 
 if __name__ == "__main__":

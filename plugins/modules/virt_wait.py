@@ -220,7 +220,7 @@ def main() -> None:
         },
         beside=[PROGRESS_FILE],
     )
-    finish(module, lambda: work(module))
+    finish(module, work)
 
 
 if __name__ == "__main__":

@@ -65,14 +65,7 @@ def power_targets(
     names, tags = ([], []) if unknown else (_words(given.get("vm")), _words(given.get("tag")))
     where = " and ".join(asked) if asked and not missing else _ANSWERED
     twins = {} if names else _defined_twice(machines, scope, tags)
-    targets = {
-        host: [
-            str(record["name"])
-            for record in records
-            if record.get("uuid") not in twins and (host, record["name"]) not in elsewhere
-        ]
-        for host, records in scope.items()
-    }
+    targets = _names_but(scope, twins, elsewhere)
     held_back = _held_back(scope, elsewhere, tags)
     if names:
         targets = {host: [] for host in scope}
@@ -157,15 +150,7 @@ def autostart_targets(
     elsewhere = _may_run_elsewhere(machines, {"state": "running"}, last_seen or {}, {*cloud, *silent})
     off = {host: [one for one in machines[host] if _is_left_off(one)] for host in hypervisors if host in machines}
     twins = _defined_twice(machines, off, ())
-    targets = {
-        host: [
-            str(record["name"])
-            for record in records
-            if record.get("uuid") not in twins and (host, record["name"]) not in elsewhere
-        ]
-        for host, records in off.items()
-    }
-    groups = _in_turn(targets, machines, "running", ())
+    groups = _in_turn(_names_but(off, twins, elsewhere), machines, "running", ())
     return {
         "targets": groups[-1],
         "earlier": groups[:-1],
@@ -174,6 +159,20 @@ def autostart_targets(
             **dict(twins.values()),
             **_held_back(off, elsewhere),
         },
+    }
+
+
+def _names_but(
+    scope: Mapping[str, Records], twins: t.Container[str], elsewhere: t.Container[tuple[str, str]]
+) -> dict[str, list[str]]:
+    """By hypervisor, the names of its machines, without those that nothing is done to."""
+    return {
+        host: [
+            str(record["name"])
+            for record in records
+            if record.get("uuid") not in twins and (host, record["name"]) not in elsewhere
+        ]
+        for host, records in scope.items()
     }
 
 

@@ -85,8 +85,9 @@ _START_FILES = (
 )
 
 
-def disk_source(source: etree._Element | None, kind: str | None) -> str | None:
-    """Where a disk's bytes are, in one word: a path, ``pool/volume``, or ``protocol:name``."""
+def disk_source(disk: etree._Element) -> str | None:
+    """Where the bytes of a <disk> or <backingStore> are, in one word: a path, ``pool/volume``, or ``protocol:name``."""
+    source, kind = disk.find("source"), disk.get("type")
     if source is None:
         return None
     if kind == "volume":
@@ -100,31 +101,30 @@ def disk_source(source: etree._Element | None, kind: str | None) -> str | None:
     return source.get("file") or source.get("dev") or source.get("dir")
 
 
-def written_disks(domain: etree._Element) -> tuple[dict[str, etree._Element], list[str]]:
-    """The disks that a machine can write to, by target; the targets of the others."""
-    kept, left_out = {}, []
-    for disk in domain.iterfind("devices/disk"):
-        target = attribute(disk, "target", "dev") or ""
-        source = disk_source(disk.find("source"), disk.get("type"))
-        if source is None or _only_reads(disk):
-            left_out.append(target)
-        else:
-            kept[target] = disk
-    return kept, left_out
+def disks_by_target(domain: etree._Element) -> dict[str, etree._Element]:
+    """Each <disk> of a machine, by its target."""
+    return {attribute(disk, "target", "dev") or "": disk for disk in domain.iterfind("devices/disk")}
 
 
-def written_places(domain: etree._Element) -> dict[str, str | None]:
-    """Where the disks are that a machine can write to, by target, as disk_source has it."""
+def written_disks(domain: etree._Element) -> dict[str, etree._Element]:
+    """The disks that a machine can write to, by target."""
+    disks = disks_by_target(domain)
+    return {target: disk for target, disk in disks.items() if disk_source(disk) is not None and not _only_reads(disk)}
+
+
+def written_places(domain: etree._Element, *types: str) -> dict[str, str]:
+    """Where the disks are that a machine can write to, by target, as disk_source has it. types: of these disks alone,
+    such as C(file)."""
     return {
-        target: disk_source(disk.find("source"), disk.get("type")) for target, disk in written_disks(domain)[0].items()
+        target: disk_source(disk) or ""
+        for target, disk in written_disks(domain).items()
+        if not types or disk.get("type") in types
     }
 
 
 def read_only_disks(domain: etree._Element) -> dict[str, etree._Element]:
     """The disks that a machine only reads, by target, also empty ones."""
-    return {
-        attribute(disk, "target", "dev") or "": disk for disk in domain.iterfind("devices/disk") if _only_reads(disk)
-    }
+    return {target: disk for target, disk in disks_by_target(domain).items() if _only_reads(disk)}
 
 
 def _only_reads(disk: etree._Element) -> bool:

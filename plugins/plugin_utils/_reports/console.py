@@ -38,11 +38,10 @@ def _viewer(graphics: Mapping[str, t.Any], hypervisor: str, variables: Mapping[s
     listen = graphics.get("listen")
     address = "127.0.0.1" if listen in _ANY_ADDRESS else str(listen)
     query = "" if plain else f"?tls-port={port}"
+    place = f"[{address}]" if ":" in address else address
     if _is_here(variables):
-        place = f"[{address}]" if ":" in address else address
         url = f"{graphics['type']}://{place}{f':{port}' if plain else query}"
         return shlex.join(["remote-viewer", url])
-    place = f"[{address}]" if ":" in address else address
     tunnel = ["ssh", "-f", *_port(variables), "-L", f"{port}:{place}:{port}", _login(hypervisor, variables)]
     url = f"{graphics['type']}://127.0.0.1{f':{port}' if plain else query}"
     return f"{shlex.join([*tunnel, 'sleep', str(_TUNNEL_SECONDS)])} && {shlex.join(['remote-viewer', url])}"

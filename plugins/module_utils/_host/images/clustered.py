@@ -28,6 +28,7 @@ from .listing import StoredImage
 
 SNAPSHOT = "brine"
 PART = ".part"
+Answer = t.TypeVar("Answer")
 _FILL_SECONDS = 24 * 3600
 # How long a volume must have been without anybody who has it open before it counts as left behind. The cluster itself
 # forgets a client that does not answer after 30 s (osd_client_watch_timeout).
@@ -124,8 +125,13 @@ def _give_name(cluster: Cluster, part: str, volume: str, filled_id: str) -> None
 
 def _id_of(cluster: Cluster, volume: str) -> str | None:
     """Which volume has this name; None where none has."""
+    return _look_at(cluster, volume, lambda there: str(there.id()))
+
+
+def _look_at(cluster: Cluster, volume: str, ask: t.Callable[[t.Any], Answer]) -> Answer | None:
+    """What is found in a volume, which is only read; None where there is none of this name."""
     with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as there:
-        return str(there.id())
+        return ask(there)
     return None
 
 
@@ -169,15 +175,11 @@ def _begin(cluster: Cluster, volume: str, size_bytes: int, wait_seconds: float) 
 def _unopened_id(cluster: Cluster, volume: str) -> str | None:
     """Which volume of this name is there that no client has open, this one apart; None otherwise."""
     # To read it, no watch is set.
-    with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as looked_at:
-        return None if list(looked_at.watchers_list()) else str(looked_at.id())
-    return None
+    return _look_at(cluster, volume, lambda there: None if list(there.watchers_list()) else str(there.id()))
 
 
 def _has_clones(cluster: Cluster, volume: str) -> bool:
-    with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as looked_at:
-        return bool(list(looked_at.list_children2()))
-    return False
+    return bool(_look_at(cluster, volume, lambda there: list(there.list_children2())))
 
 
 def _fill(pool: Pool, volume: str, image: StoredImage) -> None:

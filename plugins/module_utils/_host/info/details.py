@@ -19,7 +19,7 @@ import time
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
-from ..._base.errors import HostError, NotFoundError, VirtError, visible
+from ..._base.errors import HostError, NotFoundError, visible
 from ..._base.xml import attribute, etree, read_description
 from ..._model.attachments import agent_is_connected, disk_source
 from ..._model.image.name import PROVENANCE_ATTRIBUTE, ImageName, newest_first, parse_image_volume, time_noted
@@ -34,6 +34,7 @@ from ..connection import (
     suppress_codes,
     translate_errors,
 )
+from ..machines.listing import noted
 from ..machines.record import ACTIVE_STATES
 from ..machines.snapshots import snapshot_records
 
@@ -138,13 +139,13 @@ class _Questions:
             found["uptime_seconds"] = process_seconds(record["name"])
         root = None
         if not {CHAINS, IMAGES}.isdisjoint(self._asked) or (running and not {JOBS, OS}.isdisjoint(self._asked)):
-            with _noted(errors), translate_errors("libvirt does not show its XML"):
+            with noted(errors), translate_errors("libvirt does not show its XML"):
                 root = read_description(f"machine {record['name']}", domain.XMLDesc())
         if SNAPSHOTS in self._asked:
-            with _noted(errors):
+            with noted(errors):
                 found["snapshots"] = snapshot_records(domain)
         if JOBS in self._asked:
-            with _noted(errors):
+            with noted(errors):
                 found["jobs"] = read_jobs(domain, root) if running else []
         if not {CHAINS, IMAGES}.isdisjoint(self._asked) and root is not None:
             chains, newer = self._ask_disks(root, running, errors)
@@ -153,7 +154,7 @@ class _Questions:
             if IMAGES in self._asked:
                 found[DETAIL_KEYS[IMAGES]] = newer
         if OS in self._asked and record["state"] == "running" and root is not None and agent_is_connected(root):
-            with _noted(errors):
+            with noted(errors):
                 found["os"] = self._ask_os(domain)
         return found, errors
 
@@ -168,7 +169,7 @@ class _Questions:
         told = 0
         for disk in disks:
             name = attribute(disk, "target", "dev")
-            with _noted(errors, f"disk {name}: "):
+            with noted(errors, f"disk {name}: "):
                 chains[name] = self._chains.of_disk(disk, running=running)
                 asked = IMAGES in self._asked and disk.find("readonly") is None
                 found = self._images.of_layers(chains[name]) if asked else None
@@ -182,14 +183,6 @@ class _Questions:
         with translate_errors(what), agent_limit(domain, self._agent_timeout_seconds, required=True):
             said = domain.guestInfo(libvirt.VIR_DOMAIN_GUEST_INFO_OS, 0)
         return {key: _short(said.get(name)) for key, name in _OS_KEYS.items()}
-
-
-@contextlib.contextmanager
-def _noted(errors: list[str], what: str = "") -> t.Iterator[None]:
-    try:
-        yield
-    except VirtError as exc:
-        errors.append(f"{what}{exc}")
 
 
 def _short(text: t.Any) -> str | None:
@@ -283,24 +276,23 @@ class BackingChains:
 
         Raises an error of ours where that is not known.
         """
-        source = disk.find("source")
-        if source is None or disk.get("device", "disk") not in ("disk", "lun"):
+        if disk.find("source") is None or disk.get("device", "disk") not in ("disk", "lun"):
             return []
         told = disk.find("backingStore")
         if running and told is not None:
             return _told_layers(told)
-        return self._layers_of_volumes(source, disk.get("type"), attribute(disk, "driver", "type"))
+        return self._layers_of_volumes(disk)
 
-    def _layers_of_volumes(self, source: etree._Element, kind: str | None, disk_format: str | None) -> list[Layer]:
+    def _layers_of_volumes(self, disk: etree._Element) -> list[Layer]:
         layers: list[Layer] = []
-        place, layer_format = disk_source(source, kind), disk_format
+        place, layer_format = disk_source(disk), attribute(disk, "driver", "type")
         while layer_format not in _WITHOUT_BACKING:
             if len(layers) >= _MOST_LAYERS:
                 raise HostError("its backing chain has no end")
             if place is None:
                 raise HostError("what it is backed by is unknown")
             if place not in self._backing:
-                self._backing[place] = self._ask(place, source if not layers else None, kind)
+                self._backing[place] = self._ask(place, disk if not layers else None)
             place, layer_format = self._backing[place]
             if place is None:
                 return layers
@@ -309,13 +301,14 @@ class BackingChains:
             layers.append({"source": place, "format": layer_format})
         return layers
 
-    def _ask(self, place: str, source: etree._Element | None, kind: str | None) -> tuple[str | None, str | None]:
-        """Path and format of what a volume is backed by, both None for one that is whole in itself."""
+    def _ask(self, place: str, disk: etree._Element | None) -> tuple[str | None, str | None]:
+        """Path and format of what a volume is backed by, both None for one that is whole in itself. disk: the one that
+        the volume is behind, if any is at once."""
         try:
             with translate_errors(f"what {place} is backed by is unknown"):
-                if source is not None and kind == "volume":
-                    pool = self._conn.storagePoolLookupByName(source.get("pool"))
-                    volume = pool.storageVolLookupByName(source.get("volume"))
+                if disk is not None and disk.get("type") == "volume":
+                    pool = self._conn.storagePoolLookupByName(attribute(disk, "source", "pool"))
+                    volume = pool.storageVolLookupByName(attribute(disk, "source", "volume"))
                 else:
                     volume = self._conn.storageVolLookupByPath(place)
                 root = read_description(f"volume {place}", volume.XMLDesc())
@@ -330,9 +323,7 @@ def _told_layers(told: etree._Element) -> list[Layer]:
     layers: list[Layer] = []
     node: etree._Element | None = told
     while node is not None and node.find("source") is not None:
-        layers.append(
-            {"source": disk_source(node.find("source"), node.get("type")), "format": attribute(node, "format", "type")}
-        )
+        layers.append({"source": disk_source(node), "format": attribute(node, "format", "type")})
         node = node.find("backingStore")
     return layers
 

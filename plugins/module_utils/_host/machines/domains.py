@@ -77,6 +77,20 @@ def _known_without_xml(handle: t.Any) -> etree._Element:
     return root
 
 
+def description_of(handle: t.Any, flags: int = 0, where: str | None = None) -> etree._Element:
+    """What libvirt says of a machine; without flags, as it is now. where: path in the user's input. Raises VirtError,
+    also for what cannot be read as XML."""
+    name = handle.name()
+    with translate_errors(f"cannot inspect machine {name}", where):
+        return read_description(f"machine {name}", handle.XMLDesc(flags))
+
+
+def whole_definition(handle: t.Any) -> etree._Element:
+    """A machine's definition as it can be given back to libvirt, with the passwords of its consoles. Raises as
+    description_of does."""
+    return description_of(handle, libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+
+
 def macs_in_use(domains: t.Iterable[Domain]) -> dict[str, str]:
     """The MAC addresses of all nics, each with the name of its machine."""
     return {
@@ -130,8 +144,7 @@ def detach_live(handle: t.Any, device_xml: str) -> None:
     alias = device.find("alias")
     end = time.monotonic() + _DETACH_SECONDS
     while alias is not None and time.monotonic() < end:
-        with translate_errors(f"cannot inspect machine {handle.name()}"):
-            running_xml = read_description(f"machine {handle.name()}", handle.XMLDesc(0))
+        running_xml = description_of(handle)
         if running_xml.find(f"devices/{device.tag}/alias[@name='{alias.get('name')}']") is None:
             return
         time.sleep(0.1)

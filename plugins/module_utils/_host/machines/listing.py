@@ -176,7 +176,7 @@ def _ask_in_bulk(conn: VirConnect, names: Iterable[str] | None, sizes: bool) -> 
 
 
 @contextlib.contextmanager
-def _noted(errors: list[str], what: str = "") -> Iterator[None]:
+def noted(errors: list[str], what: str = "") -> Iterator[None]:
     """An error of ours in the block is noted, and ends it."""
     try:
         yield
@@ -289,7 +289,7 @@ def _read_machine(
         record["noted_disks"] = [disk.name for disk in notes.disks] if notes else []
     running = state in ACTIVE_STATES
     if pending is not None:
-        with _noted(errors):
+        with noted(errors):
             record["pending"] = _pending(domain, root, pending, running=running and record["persistent"])
     if sizes:
         _add_sizes(record["disks"], domain, bulk.stats.get(uuid, {}), running, errors)
@@ -324,7 +324,7 @@ def _add_sizes(
         if not disk["source"]:
             continue  # an empty drive
         target = disk["target"]
-        with _noted(errors, f"disk {target}: "):
+        with noted(errors, f"disk {target}: "):
             disk["size_bytes"], disk["allocation_bytes"] = known.get(target) or _ask_size(domain, target, running)
 
 

@@ -217,7 +217,7 @@ def _word(text: str | None) -> str | None:
 def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -> dict[str, t.Any]:
     element = disk.find("target")
     target, bus = (None, None) if element is None else (element.get("dev"), element.get("bus"))
-    source = disk_source(disk.find("source"), disk.get("type"))
+    source = disk_source(disk)
     pool, volume = _pool_and_volume(disk, source, pools)
     backing = disk.find("backingStore")
     names = {note.target: note.name for note in notes.disks} if notes else {}
@@ -234,7 +234,7 @@ def _disk(disk: etree._Element, notes: MachineNotes | None, pools: KnownPools) -
         "format": _word(attribute(disk, "driver", "type")),
         "size_bytes": None,
         "allocation_bytes": None,
-        "backing": None if backing is None else disk_source(backing.find("source"), backing.get("type")),
+        "backing": None if backing is None else disk_source(backing),
         "readonly": disk.find("readonly") is not None,
         "own": notes is not None and any((note.pool, note.name) == (pool, volume) for note in notes.volumes),
     }

@@ -117,7 +117,7 @@ def redefine_disks(conn: VirConnect, xml: str, uuid: str, name: str, what: str, 
 
 def _sources(xml: str) -> set[tuple[str | None, ...]]:
     """What the disks are, as they are named: by path, by name on network storage, or by pool and volume."""
-    found = (disk.find("source") for disk in written_disks(parse_xml(xml))[0].values())
+    found = (disk.find("source") for disk in written_disks(parse_xml(xml)).values())
     return {tuple(source.get(key) for key in _NAMES) for source in found if source is not None}
 
 

@@ -14,6 +14,7 @@ from ..spec.disk import DEFAULT_MODELS, DISK_OPTIONS, SERIAL_LENGTH
 from ..spec.fields.table import Values, read_table
 from ..spec.nic import NIC_OPTIONS, SOURCE_ATTRIBUTES, stable_mac
 from ..spec.seed import DEFAULT_POOL
+from .filled_in import without_usual
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _disk(note: DiskNote, element: etree._Element, origin: Values) -> Values:
         usual["serial"] = note.name[:SERIAL_LENGTH]
     if device == "disk":
         usual["discard"] = "unmap"
-    return {**entry, **_unusual(read_table(element, DISK_OPTIONS), usual)}
+    return {**entry, **without_usual(read_table(element, DISK_OPTIONS), usual)}
 
 
 def export_nics(domain: etree._Element, notes: MachineNotes, machine: str) -> Devices:
@@ -112,12 +113,8 @@ def export_nics(domain: etree._Element, notes: MachineNotes, machine: str) -> De
         usual: Values = {"link": "up", "vlan": (), "queues": 1}
         if kind == "direct":
             usual["mode"] = "bridge"
-        found.entries.append({**entry, **_unusual(read_table(element, NIC_OPTIONS), usual)})
+        found.entries.append({**entry, **without_usual(read_table(element, NIC_OPTIONS), usual)})
     return found
-
-
-def _unusual(values: Values, usual: Values) -> Values:
-    return {key: value for key, value in values.items() if key not in usual or usual[key] != value}
 
 
 def settle_boot_order(disks: Sequence[Values], nics: Sequence[Values]) -> None:

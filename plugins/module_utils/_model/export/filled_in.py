@@ -29,7 +29,7 @@ def without_filled_in(values: Values, *, emulated: bool = False) -> Values:
     found = dict(values)
     cpu = found.get("cpu")
     if isinstance(cpu, Mapping) and cpu.get("mode") == "custom":
-        found["cpu"] = _without(cpu, {"check": "none" if emulated else "partial"})
+        found["cpu"] = without_usual(cpu, {"check": "none" if emulated else "partial"})
     for key, clean in _CLEANERS.items():
         if isinstance(found.get(key), (Mapping, tuple)):
             found[key] = clean(found[key])
@@ -46,7 +46,7 @@ def _is_mirror(consoles: t.Any, serials: t.Any) -> bool:
 
 
 def _vcpus(values: Values) -> Values:
-    return _without(values, {"placement": "static"})
+    return without_usual(values, {"placement": "static"})
 
 
 def _cpu(values: Values) -> Values:
@@ -58,31 +58,28 @@ def _cpu(values: Values) -> Values:
         usual.update(check="none", migratable=True)
     if mode == "custom":
         usual["match"] = "exact"
-    clean = _without(values, usual)
+    clean = without_usual(values, usual)
     if isinstance(clean.get("topology"), Mapping):
-        clean["topology"] = _without(clean["topology"], {"dies": 1})
+        clean["topology"] = without_usual(clean["topology"], {"dies": 1})
     return clean
 
 
 def _serials(rows: Sequence[Values]) -> tuple[Values, ...]:
-    return tuple(
-        {
-            key: value
-            for key, value in row.items()
-            if (key, value) not in (("target_port", index), _RAW)
-            and not (key == "target_type" and value in _SERIAL_TARGETS)
-        }
-        for index, row in enumerate(rows)
-    )
+    return _without_places(rows, lambda _index, target: target in _SERIAL_TARGETS)
 
 
 def _consoles(rows: Sequence[Values]) -> tuple[Values, ...]:
+    return _without_places(rows, lambda index, target: index == 0 and target == "serial")
+
+
+def _without_places(rows: Sequence[Values], is_usual: t.Callable[[int, t.Any], bool]) -> tuple[Values, ...]:
+    """Rows without the port that each has by its place, and a type of target that it would have anyway."""
     return tuple(
         {
             key: value
             for key, value in row.items()
             if (key, value) not in (("target_port", index), _RAW)
-            and not (key == "target_type" and index == 0 and value == "serial")
+            and not (key == "target_type" and is_usual(index, value))
         }
         for index, row in enumerate(rows)
     )
@@ -91,10 +88,11 @@ def _consoles(rows: Sequence[Values]) -> tuple[Values, ...]:
 def _video(values: Values) -> Values:
     # The memory that each model has by itself (virDomainVideoDefaultRAM, in KiB), and one screen.
     memory = {"qxl": 65536, "vga": 16384, "cirrus": 16384, "bochs": 16384, "vmvga": 16384}
-    return _without(values, {"heads": 1, "vram": memory.get(str(values.get("model")))})
+    return without_usual(values, {"heads": 1, "vram": memory.get(str(values.get("model")))})
 
 
-def _without(values: Mapping[str, t.Any], usual: Values) -> Values:
+def without_usual(values: Mapping[str, t.Any], usual: Values) -> Values:
+    """Options without those that have their usual value."""
     return {key: value for key, value in values.items() if key not in usual or usual[key] != value}
 
 

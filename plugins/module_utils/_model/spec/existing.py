@@ -74,7 +74,7 @@ def _disk(element: etree._Element) -> Values:
         {
             "device": element.get("device", "disk"),
             "model": attribute(element, "target", "bus"),
-            "source": disk_source(element.find("source"), element.get("type")),
+            "source": disk_source(element),
             "format": attribute(element, "driver", "type"),
             **read_table(element, DISK_OPTIONS),
         }

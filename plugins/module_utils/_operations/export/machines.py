@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..._base.errors import ConflictError, InputError, VirtError, as_virt_error
-from ..._base.xml import attribute, read_description
+from ..._base.xml import attribute
 from ..._host.connection import VirConnect, libvirt, translate_errors
 from ..._host.facts.guest_platform import GuestPlatforms
-from ..._host.machines.domains import Domain
+from ..._host.machines.domains import Domain, whole_definition
 from ..._model.export.entry import Export, MachineFacts, export_machine, notes_for_export
 from ..._model.metadata.machine import BUILDING
 from ..._model.spec.reading.machines import read_machine
@@ -104,10 +104,7 @@ def _has_console_password(domain: Domain) -> bool:
     """Whether a console has a password, which libvirt shows only to who may change the machine."""
     if domain.xml.find("devices/graphics") is None:
         return False
-    flags = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
-    with translate_errors(f"cannot inspect machine {domain.name}"):
-        xml = read_description(f"machine {domain.name}", domain.handle.XMLDesc(flags))
-    return any(graphics.get("passwd") for graphics in xml.iterfind("devices/graphics"))
+    return any(console.get("passwd") for console in whole_definition(domain.handle).iterfind("devices/graphics"))
 
 
 def check_names(names: Sequence[str] | None) -> None:

@@ -134,12 +134,10 @@ def _of_used(element: etree._Element, source: etree._Element, view: HypervisorVi
         return _of_web(place, said)
     found = view.locate(place)
     if found is None:
-        return DiskOrigin(obstacle=f"{disk_source(source, kind)} is in no active storage pool")
+        return DiskOrigin(obstacle=f"{disk_source(element)} is in no active storage pool")
     pool, name = found
     if replace(pool.source_of(name), initiator=None) != replace(place, initiator=None):
-        return DiskOrigin(
-            obstacle=f"it is {disk_source(source, kind)} by other hosts or another user than pool {pool.name}"
-        )
+        return DiskOrigin(obstacle=f"it is {disk_source(element)} by other hosts or another user than pool {pool.name}")
     return DiskOrigin({"pool": pool.name, "source": name, **said})
 
 

@@ -14,8 +14,9 @@ import typing as t
 from collections.abc import Callable, Sequence
 
 from ..._base.errors import UnsupportedError, VirtError
-from ..._base.xml import etree, read_description
+from ..._base.xml import etree
 from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.machines.domains import description_of
 from ..._host.machines.set_aside import put_back, read_texts, set_aside
 from ..._host.machines.snapshots import CEPH, INTERNAL, KnownSnapshot, list_snapshots
 from ..._model.attachments import written_places
@@ -54,9 +55,7 @@ def check_snapshots(name: str, handle: t.Any, *, active: bool, undefine_source: 
 def _require_their_disks(name: str, handle: t.Any, found: Sequence[KnownSnapshot], where: str) -> None:
     """Raise UnsupportedError for a snapshot of disks that the machine has not got any more: they would stay behind, and
     a revert asks for all of them."""
-    with translate_errors(f"cannot inspect machine {name}", where):
-        text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-    now = written_places(read_description(f"machine {name}", text))
+    now = written_places(description_of(handle, libvirt.VIR_DOMAIN_XML_INACTIVE, where))
     for one in found:
         then = {} if one.facts.domain is None else written_places(one.facts.domain)
         gone = [f"{target} ({place})" for target, place in sorted(then.items()) if now.get(target) != place]

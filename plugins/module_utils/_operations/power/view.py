@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.xml import etree, read_description
 from ..._host.connection import is_local, libvirt, translate_errors
-from ..._host.machines.domains import unreadable_error
+from ..._host.machines.domains import description_of, unreadable_error
 from ..._host.machines.record import PendingOf, record_from_xml, state_name
 from ..._host.machines.start_watch import is_off_since
 from ..._host.storage.disk_lock import is_open_in_qemu, newer_below
-from ..._model.attachments import agent_is_connected, disk_source, written_disks, written_places
+from ..._model.attachments import agent_is_connected, written_places
 from ..._model.metadata.snapshots import SnapshotWork, finish_revert_hint, read_work, reverting_to
 
 # Beside the states of a machine's record: it is off, and its memory is saved.
@@ -162,17 +162,14 @@ def _merged_unseen(handle: t.Any, running: etree._Element) -> VirtError | None:
     with translate_errors(f"cannot inspect machine {name}"):
         if work is None or not work.deleting or not is_local(handle.connect().getURI()):
             return None
-        text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-    places = written_places(read_description(f"machine {name}", text))
-    for target, disk in written_disks(running)[0].items():
-        path = disk_source(disk.find("source"), disk.get("type"))
-        if disk.get("type") != "file" or path is None or places.get(target) != path or is_open_in_qemu(path):
-            continue
-        return ConflictError(
-            f"QEMU has merged {path}, the file of its disk {target}, and libvirt does not know it, so it would start "
-            "with older data",
-            hint=f"Run virt_snapshot with state: absent and name: {work.snapshot} first, which notes it",
-        )
+    places = written_places(description_of(handle, libvirt.VIR_DOMAIN_XML_INACTIVE))
+    for target, path in written_places(running, "file").items():
+        if places.get(target) == path and not is_open_in_qemu(path):
+            return ConflictError(
+                f"QEMU has merged {path}, the file of its disk {target}, and libvirt does not know it, so it would "
+                "start with older data",
+                hint=f"Run virt_snapshot with state: absent and name: {work.snapshot} first, which notes it",
+            )
     return None
 
 
@@ -183,9 +180,8 @@ def _may_be_old(handle: t.Any, defined: etree._Element, work: SnapshotWork | Non
     with translate_errors(f"cannot inspect machine {name}"):
         if work is None or not work.deleting or not is_local(handle.connect().getURI()) or is_off_since(work, name):
             return None
-    for target, disk in written_disks(defined)[0].items():
-        path = disk_source(disk.find("source"), disk.get("type"))
-        below = newer_below(path) if disk.get("type") == "file" and path is not None else None
+    for target, path in written_places(defined, "file").items():
+        below = newer_below(path)
         if below is not None:
             return HalfMergedError(
                 f"the deletion of its snapshot {work.snapshot} was interrupted, and {below} was written to after "

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..._base.errors import VirtError
 from ..._base.xml import etree, read_description
 from ..._host.connection import translate_errors
-from ..._host.machines.domains import Domain
+from ..._host.machines.domains import Domain, description_of
 from ..._host.storage.pools import Pool
 from ..._model.metadata.machine import VolumeNote
 from ..._model.xml.disk_source import DiskSource
@@ -52,8 +52,7 @@ def read_disks(domain: Domain, view: HypervisorView) -> list[MachineDisk]:
 def _descriptions(domain: Domain) -> list[etree._Element]:
     if not domain.active:
         return [domain.xml]
-    with translate_errors(f"cannot inspect machine {domain.name}"):
-        return [domain.xml, read_description(f"machine {domain.name}", domain.handle.XMLDesc(0))]
+    return [domain.xml, description_of(domain.handle)]
 
 
 def _read_disk(element: etree._Element, view: HypervisorView) -> MachineDisk | None:

@@ -11,6 +11,7 @@ import typing as t
 from ..._base.errors import ConflictError, UnsupportedError
 from ..._base.xml import attribute, etree
 from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.machines.snapshots import KnownSnapshot
 from ..._host.storage.ceph import has_bindings, require_bindings
 from ..._host.storage.cluster.record import cluster_name, snapshot_of
 from ..._host.storage.cluster.snapshots import PoolVolume, names_of, remove
@@ -39,18 +40,22 @@ def cluster_volumes(conn: VirConnect, domain: etree._Element) -> list[PoolVolume
     """
     pools = _pools(conn)
     found = []
-    for target, disk in written_disks(domain)[0].items():
+    for target, disk in written_disks(domain).items():
         volume = _volume(pools, disk)
         if volume is None:
-            place = disk_source(disk.find("source"), disk.get("type"))
             raise UnsupportedError(
-                f"its disk {target} ({place}) is in no active storage pool of type rbd of this hypervisor, by which "
-                "its Ceph cluster could be reached",
+                f"its disk {target} ({disk_source(disk)}) is in no active storage pool of type rbd of this hypervisor, "
+                "by which its Ceph cluster could be reached",
                 hint="Start or define that pool first (virt_pool), and run this on the hypervisor",
             )
         require_bindings(volume[0])
         found.append(volume)
     return found
+
+
+def volumes_of_snapshot(conn: VirConnect, snapshot: KnownSnapshot) -> list[PoolVolume]:
+    """The volumes that a snapshot was taken of; none for one without the machine's description."""
+    return [] if snapshot.facts.domain is None else cluster_volumes(conn, snapshot.facts.domain)
 
 
 def require_same_disks_now(machine: SnapshotView) -> None:
@@ -95,7 +100,7 @@ def clear_half_taken(conn: VirConnect, machine: SnapshotView, snapshot: str) -> 
 def undescribed(conn: VirConnect, machine: SnapshotView) -> dict[str, list[PoolVolume]]:
     """What a killed run, or somebody's hand, has left in the cluster: snapshots of this machine that libvirt knows
     nothing of, each with the volumes to delete it from. Nothing for a machine that has no disk there."""
-    disks = [disk for domain in (machine.defined, machine.xml) for disk in written_disks(domain)[0].values()]
+    disks = [disk for domain in (machine.defined, machine.xml) for disk in written_disks(domain).values()]
     disks = [disk for disk in disks if attribute(disk, "source", "protocol") == "rbd"]
     pools = _pools(conn) if disks else []
     volumes = list(dict.fromkeys((one[0].name, one[1]) for disk in disks if (one := _volume(pools, disk)) is not None))

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.qemu_img import run_qemu_img
-from ..._base.xml import attribute, etree, parse_xml
+from ..._base.xml import attribute, etree
 from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
 from ..._host.info.job_progress import look_at_merges
+from ..._host.machines.domains import whole_definition
 from ..._host.machines.redefine import redefine, redefine_disks
 from ..._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
 from ..._host.machines.start_watch import is_off_since, last_start
@@ -36,7 +37,7 @@ from ..._model.metadata.snapshots import SnapshotWork, read_work
 from ..._model.meter import HowFar
 from ..._model.spec.fields.units import format_size
 from ..plan import Step
-from .clustered import cluster_volumes, forget, name_in_cluster, note_begin, uuid_of
+from .clustered import forget, name_in_cluster, note_begin, uuid_of, volumes_of_snapshot
 from .files import delete_created, require_unused_files, stamps
 from .readonly import put_source_back
 from .view import SnapshotView, is_here, view
@@ -145,11 +146,11 @@ def _merges(machine: SnapshotView, snapshot: KnownSnapshot) -> dict[str, _Merge]
     """Those of a snapshot's disks, by target; none where one is on neither file, but on that of a later snapshot."""
     if snapshot.facts.domain is None or machine.children_of(snapshot.facts.name):
         return {}
-    places, then = written_places(machine.defined), written_disks(snapshot.facts.domain)[0]
+    places, then = written_places(machine.defined), written_disks(snapshot.facts.domain)
     found = {}
     for target, file in snapshot.facts.disks:
         disk = then.get(target)
-        below = None if disk is None else disk_source(disk.find("source"), disk.get("type"))
+        below = None if disk is None else disk_source(disk)
         if disk is None or below is None or not file or places.get(target) not in (file, below):
             return {}
         found[target] = _Merge(file, below, places.get(target), disk)
@@ -177,10 +178,8 @@ def note_merged(conn: VirConnect, machine: SnapshotView, merged: Mapping[str, _M
 
 def _merged_xml(machine: SnapshotView, merged: Mapping[str, _Merge]) -> str:
     """The permanent definition with these disks on the file below."""
-    with translate_errors(f"cannot inspect machine {machine.name}"):
-        text = machine.power.handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-    root = parse_xml(text)
-    for target, disk in written_disks(root)[0].items():
+    root = whole_definition(machine.power.handle)
+    for target, disk in written_disks(root).items():
         if target in merged:
             put_source_back(disk, merged[target].then)
     return etree.tostring(root, encoding="unicode")
@@ -308,13 +307,13 @@ def _require_room(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
 
 def require_no_clones(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
     """Raise ConflictError when a snapshot has clones."""
-    in_cluster.require_no_clones(_volumes(conn, snapshot), name_in_cluster(machine, snapshot.facts.name))
+    in_cluster.require_no_clones(volumes_of_snapshot(conn, snapshot), name_in_cluster(machine, snapshot.facts.name))
 
 
 def _delete_in_cluster(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
     """Delete a snapshot; what is gone already is no error."""
     name = snapshot.facts.name
-    in_cluster.remove(_volumes(conn, snapshot), name_in_cluster(machine, name))
+    in_cluster.remove(volumes_of_snapshot(conn, snapshot), name_in_cluster(machine, name))
     what = f"cannot delete snapshot {name} of machine {machine.name}"
     with translate_errors(what):
         try:
@@ -334,7 +333,3 @@ def step_to_delete_undescribed(
     kept = name_in_cluster(machine, name)
     in_cluster.require_no_clones(volumes, kept)
     return Step(words, lambda: in_cluster.remove(volumes, kept))
-
-
-def _volumes(conn: VirConnect, snapshot: KnownSnapshot) -> list[in_cluster.PoolVolume]:
-    return [] if snapshot.facts.domain is None else cluster_volumes(conn, snapshot.facts.domain)

@@ -24,7 +24,7 @@ from ..._host.machines.snapshots import EXTERNAL
 from ..._host.storage.disk_lock import is_open_in_qemu
 from ..._host.storage.pools import Pool, Pools
 from ..._host.storage.usage import Usage, delete_unused
-from ..._model.attachments import disk_source, written_disks
+from ..._model.attachments import written_disks, written_places
 from ..._model.disk_format import QCOW2, RAW
 from ..._model.metadata.machine import MachineNotes, VolumeNote
 from ..._model.xml.disk_source import FILE
@@ -53,10 +53,7 @@ def files_of(machine: SnapshotView) -> list[str]:
     ]
     found += [one.facts.memory_file for one in machine.snapshots if one.facts.memory_file]
     for domain in (machine.xml, machine.defined):
-        for disk in written_disks(domain)[0].values():
-            path = disk_source(disk.find("source"), disk.get("type"))
-            if disk.get("type") in ("file", "block", "network") and path:
-                found.append(path)
+        found += written_places(domain, "file", "block", "network").values()
     return list(dict.fromkeys(found))
 
 
@@ -90,7 +87,7 @@ def _volumes(machine: SnapshotView, usage: Usage) -> list[str]:
     sources = [
         disk.find("source")
         for domain in (machine.xml, machine.defined)
-        for disk in written_disks(domain)[0].values()
+        for disk in written_disks(domain).values()
         if disk.get("type") == "volume"
     ]
     names = [(source.get("pool", ""), source.get("volume", "")) for source in sources if source is not None]
@@ -99,14 +96,8 @@ def _volumes(machine: SnapshotView, usage: Usage) -> list[str]:
 
 def _below(machine: SnapshotView) -> list[str]:
     """The files that the machine's disks had when its external snapshots were taken."""
-    found = []
-    for one in machine.snapshots:
-        if one.facts.kind == EXTERNAL and one.facts.domain is not None:
-            for disk in written_disks(one.facts.domain)[0].values():
-                path = disk_source(disk.find("source"), disk.get("type"))
-                if disk.get("type") == "file" and path:
-                    found.append(path)
-    return found
+    domains = [one.facts.domain for one in machine.snapshots if one.facts.kind == EXTERNAL]
+    return [path for domain in domains if domain is not None for path in written_places(domain, "file").values()]
 
 
 def _created(machine: SnapshotView) -> list[str]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from ..._base.errors import ConflictError, InputError, UnsupportedError
 from ..._base.xml import attribute, etree
 from ..._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL
-from ..._model.attachments import read_only_disks, written_disks
+from ..._model.attachments import disks_by_target, read_only_disks, written_disks
 from .view import SnapshotView, version_words
 
 AUTO, YES, NO = "auto", "true", "false"
@@ -61,7 +61,8 @@ def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Metho
     ConflictError, with all reasons, where no snapshot could be reverted.
     """
     _check_wishes(machine, memory, quiesce)
-    kept, left_out = written_disks(machine.xml)
+    kept = written_disks(machine.xml)
+    left_out = tuple(target for target in disks_by_target(machine.xml) if target not in kept)
     if not kept:
         raise UnsupportedError("it has no disk that it can write to, so there is nothing to keep")
     _require_own(kept)
@@ -88,7 +89,7 @@ def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Metho
         with_memory,
         quiesce=machine.active and not with_memory and quiesce != NO and machine.agent,
         disks=tuple(kept),
-        left_out=tuple(left_out),
+        left_out=left_out,
         files=files,
         memory_file=f"{folder}/{machine.name}.{name}{MEMORY_SUFFIX}" if kind == EXTERNAL and with_memory else None,
         warnings=tuple(_not_kept(machine, kind)),
@@ -100,7 +101,7 @@ def _is_in_cluster(disk: etree._Element) -> bool:
 
 
 def _in_cluster(
-    machine: SnapshotView, kept: dict[str, etree._Element], left_out: list[str], memory: str, quiesce: str
+    machine: SnapshotView, kept: dict[str, etree._Element], left_out: tuple[str, ...], memory: str, quiesce: str
 ) -> Method:
     """How one is taken of a machine that has disks in a Ceph cluster. Raises UnsupportedError."""
     outside = [f"{target} ({disk.get('type')})" for target, disk in kept.items() if not _is_in_cluster(disk)]
@@ -134,7 +135,7 @@ def _in_cluster(
         # The agent of a paused guest answers nobody.
         quiesce=machine.power.state == "running" and quiesce != NO and machine.agent,
         disks=tuple(kept),
-        left_out=tuple(left_out),
+        left_out=left_out,
         warnings=tuple(_not_kept(machine, CEPH)),
     )
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +13,7 @@ from ..._base.errors import ConflictError, NotFoundError, one_of_these
 from ..._host.connection import VirConnect
 from ..._host.machines.set_aside import put_back as put_back_snapshots
 from ..._host.machines.snapshots import CEPH, EXTERNAL, SHUTOFF, KnownSnapshot
-from ..._model.metadata.snapshots import SnapshotWork, read_set_aside, read_work, removal_of_work
+from ..._model.metadata.snapshots import read_set_aside, read_work, removal_of_work
 from ..._model.snapshot_name import default_name
 from ..plan import Step
 from .clustered import clear_half_taken, forget, undescribed
@@ -102,22 +103,10 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     """The plan for one machine. Raises VirtError for what cannot be."""
     found = view(conn, machine, "vm")
     before = tuple(one.facts.name for one in found.snapshots)
-    aside = tuple(one.name for one in read_set_aside(found.defined))
-    if aside and not is_moving(found.defined):
-        return _plan_put_back(found, before, aside)
-    work = read_work(found.xml)
-    if found.active and work is not None and (work.frozen or work.paused):
-        return _plan_let_go(found, before, work)
-    begun = read_work(found.defined)
-    # While it is moved, libvirt knows nothing of those that are whole either.
-    if begun is not None and not (begun.reverting or begun.deleting) and not is_moving(found.defined):
-        return _plan_clear(conn, found, before, begun.snapshot)
-    after_merge = _plan_merged(conn, found, before)
-    if after_merge is not None:
-        return after_merge
-    unmerged = deletion_begun(found)
-    if unmerged is not None and found.find(unmerged) is None and not is_moving(found.defined):
-        return _plan_deleted(found, before, unmerged)
+    first = _plan_first(conn, found, before)
+    if first is not None:
+        return first
+    begun, unmerged = read_work(found.defined), deletion_begun(found)
     steps: list[Step] = []
     remarks: list[str] = []
     left: dict[str, str] = {}
@@ -208,54 +197,51 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     )
 
 
-def _plan_put_back(found: SnapshotView, before: tuple[str, ...], aside: tuple[str, ...]) -> SnapshotPlan:
-    """What comes first where an interrupted move has left the snapshots set aside; the rest is planned after it."""
-    step = Step(
-        f"put back the snapshots of {found.name}, which an interrupted move has set aside: {', '.join(aside)}",
-        lambda: put_back_snapshots(found.power.handle),
-    )
-    after = (*before, *(name for name in aside if name not in before))
-    return SnapshotPlan((step,), before, after, found.power.state, found.power.state, unfinished=True)
+def _plan_first(conn: VirConnect, found: SnapshotView, before: tuple[str, ...]) -> SnapshotPlan | None:
+    """What comes first where a run was killed, if anything; the rest is planned after it."""
+    name, handle, power = found.name, found.power.handle, found.power.state
+    moving = is_moving(found.defined)
 
+    def alone(
+        words: str, apply: t.Callable[[], t.Any], *, more: tuple[str, ...] = (), state: str = power
+    ) -> SnapshotPlan:
+        return SnapshotPlan((Step(words, apply),), before, (*before, *more), power, state, unfinished=True)
 
-def _plan_let_go(found: SnapshotView, before: tuple[str, ...], work: SnapshotWork) -> SnapshotPlan:
-    """What comes first where a run was killed while it held the machine still."""
-    step = Step(
-        f"let {found.name} run on, which an interrupted run has held for snapshot {work.snapshot}",
-        lambda: let_go(found.power.handle, work),
-    )
-    state = "running" if work.paused and found.power.state == "paused" else found.power.state
-    return SnapshotPlan((step,), before, before, found.power.state, state, unfinished=True)
-
-
-def _plan_clear(conn: VirConnect, found: SnapshotView, before: tuple[str, ...], snapshot: str) -> SnapshotPlan:
-    """What comes first where a run was killed while a cluster took a snapshot."""
-    words = f"delete what an interrupted run has left of snapshot {snapshot} of {found.name}"
-    if found.find(snapshot) is not None:
-        words = f"note that snapshot {snapshot} of {found.name} is whole, which an interrupted run has taken"
-    step = Step(words, lambda: clear_half_taken(conn, found, snapshot))
-    return SnapshotPlan((step,), before, before, found.power.state, found.power.state, unfinished=True)
-
-
-def _plan_deleted(found: SnapshotView, before: tuple[str, ...], snapshot: str) -> SnapshotPlan:
-    """What comes first where a run was killed as the deletion that it had begun was done."""
-    words = f"note that snapshot {snapshot} of {found.name} is deleted, which an interrupted run has begun"
-    step = Step(words, lambda: forget(found.power.handle, live=True))
-    return SnapshotPlan((step,), before, before, found.power.state, found.power.state, unfinished=True)
-
-
-def _plan_merged(conn: VirConnect, found: SnapshotView, before: tuple[str, ...]) -> SnapshotPlan | None:
-    """What comes first where libvirt has missed that QEMU has merged files: until the definition says so, the machine
-    must not stop, as it would start with the older ones."""
+    aside = tuple(one.name for one in read_set_aside(found.defined))
+    if aside and not moving:
+        return alone(
+            f"put back the snapshots of {name}, which an interrupted move has set aside: {', '.join(aside)}",
+            lambda: put_back_snapshots(handle),
+            more=tuple(one for one in aside if one not in before),
+        )
+    work = read_work(found.xml)
+    if found.active and work is not None and (work.frozen or work.paused):
+        return alone(
+            f"let {name} run on, which an interrupted run has held for snapshot {work.snapshot}",
+            lambda: let_go(handle, work),
+            state="running" if work.paused and power == "paused" else power,
+        )
+    begun = read_work(found.defined)
+    # While it is moved, libvirt knows nothing of those that are whole either.
+    if begun is not None and not (begun.reverting or begun.deleting) and not moving:
+        snapshot = begun.snapshot
+        words = f"delete what an interrupted run has left of snapshot {snapshot} of {name}"
+        if found.find(snapshot) is not None:
+            words = f"note that snapshot {snapshot} of {name} is whole, which an interrupted run has taken"
+        return alone(words, lambda: clear_half_taken(conn, found, snapshot))
     merged = merged_unseen(conn, found)
-    if not merged:
-        return None
-    disks = ", ".join(f"disk {target} is on {one.below}" for target, one in sorted(merged.items()))
-    step = Step(
-        f"note that {disks}, as QEMU has merged the file of the snapshot and libvirt does not know it",
-        lambda: note_merged(conn, found, merged),
-    )
-    return SnapshotPlan((step,), before, before, found.power.state, found.power.state, unfinished=True)
+    if merged:
+        # Until the definition says so, the machine must not stop, as it would start with the older files.
+        disks = ", ".join(f"disk {target} is on {one.below}" for target, one in sorted(merged.items()))
+        return alone(
+            f"note that {disks}, as QEMU has merged the file of the snapshot and libvirt does not know it",
+            lambda: note_merged(conn, found, merged),
+        )
+    unmerged = deletion_begun(found)
+    if unmerged is not None and found.find(unmerged) is None and not moving:
+        words = f"note that snapshot {unmerged} of {name} is deleted, which an interrupted run has begun"
+        return alone(words, lambda: forget(handle, live=True))
+    return None
 
 
 def _leftovers(

@@ -14,12 +14,14 @@ from __future__ import annotations
 import copy
 
 from ..._base.xml import etree, parse_xml
-from ..._host.connection import VirConnect, libvirt, translate_errors
+from ..._host.connection import VirConnect
+from ..._host.machines.domains import whole_definition
 from ..._host.machines.redefine import redefine
 from ..._host.machines.snapshots import EXTERNAL, KnownSnapshot
 from ..._model.attachments import disk_source, read_only_disks
+from .clustered import uuid_of
 from .files import delete_created
-from .view import SnapshotView
+from .view import SnapshotView, rewrite
 
 
 def hidden_disks(machine: SnapshotView) -> dict[str, tuple[KnownSnapshot, etree._Element, str]]:
@@ -36,13 +38,9 @@ def hidden_disks(machine: SnapshotView) -> dict[str, tuple[KnownSnapshot, etree.
         for target, disk in read_only_disks(one.facts.domain).items():
             current = now.get(target)
             file = files.get(target)
-            if current is not None and file is not None and _place(current) in (file, _place(disk)):
+            if current is not None and file is not None and disk_source(current) in (file, disk_source(disk)):
                 found[target] = (one, disk, file)
     return found
-
-
-def _place(disk: etree._Element) -> str | None:
-    return disk_source(disk.find("source"), disk.get("type"))
 
 
 def put_back(conn: VirConnect, machine: SnapshotView) -> None:
@@ -53,15 +51,12 @@ def put_back(conn: VirConnect, machine: SnapshotView) -> None:
     hidden = hidden_disks(machine)
     if machine.active or not hidden:
         return
-    name, handle = machine.name, machine.power.handle
-    with translate_errors(f"cannot inspect machine {name}"):
-        text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-        uuid = handle.UUIDString()
-    root = parse_xml(text)
+    name = machine.name
+    root = whole_definition(machine.power.handle)
     for target, disk in read_only_disks(root).items():
         if target in hidden:
             put_source_back(disk, hidden[target][1])
-    redefine(conn, etree.tostring(root, encoding="unicode"), uuid, name)
+    redefine(conn, etree.tostring(root, encoding="unicode"), uuid_of(machine), name)
     for snapshot in {one.facts.name: one for one, _disk, _file in hidden.values()}.values():
         _leave_out(machine, snapshot, [target for target, found in hidden.items() if found[0] is snapshot])
     delete_created(conn, [file for _snapshot, _disk, file in hidden.values()], name)
@@ -82,16 +77,15 @@ def put_source_back(disk: etree._Element, then: etree._Element) -> None:
 
 def _leave_out(machine: SnapshotView, snapshot: KnownSnapshot, targets: list[str]) -> None:
     """Write into a snapshot that nothing of these disks is kept, as it was when it was taken."""
-    name = snapshot.facts.name
-    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE
-    if snapshot.current:
-        flags |= libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
-    with translate_errors(f"cannot correct snapshot {name} of machine {machine.name}"):
-        root = parse_xml(snapshot.handle.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE))
+
+    def change(text: str) -> str:
+        root = parse_xml(text)
         for disk in root.iterfind("disks/disk"):
             if disk.get("name") in targets:
                 for part in list(disk):
                     disk.remove(part)
                 disk.attrib.pop("type", "")
                 disk.set("snapshot", "no")
-        machine.power.handle.snapshotCreateXML(etree.tostring(root, encoding="unicode"), flags)
+        return etree.tostring(root, encoding="unicode")
+
+    rewrite(machine, snapshot, change, "cannot correct")

@@ -25,7 +25,7 @@ from .files import require_unused_files, stamps
 from .method import REVERTS_EXTERNAL
 from .rolling_back import require_whole, roll_back
 from .tracking import require_no_bitmaps, steps_before_revert
-from .view import SnapshotView, version_words
+from .view import SnapshotView, rewrite, version_words
 
 _STATES = (RUNNING, PAUSED, SHUTOFF, DISK_SNAPSHOT)
 
@@ -120,13 +120,7 @@ def _redefine(machine: SnapshotView, snapshot: KnownSnapshot, notes: MachineNote
     libvirt takes the description from there for both kinds of snapshots (qemuSnapshotRevertPrep in
     src/qemu/qemu_snapshot.c).
     """
-    name = snapshot.facts.name
-    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE
-    if snapshot.current:
-        flags |= libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
-    with translate_errors(f"cannot write the metadata into snapshot {name} of machine {machine.name}"):
-        text = snapshot.handle.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)
-        machine.power.handle.snapshotCreateXML(with_notes(text, notes), flags)
+    rewrite(machine, snapshot, lambda text: with_notes(text, notes), "cannot write the metadata into")
 
 
 def _revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:

@@ -27,14 +27,14 @@ from ..._model.metadata.machine import MachineNotes
 from ..._model.metadata.revert import with_notes
 from ..._model.metadata.snapshots import WORK_NAMESPACE, SnapshotWork, work_to_element
 from ..power.view import HalfRevertedError
-from .clustered import cluster_volumes, name_in_cluster, uuid_of
+from .clustered import name_in_cluster, uuid_of, volumes_of_snapshot
 from .view import SnapshotView
 
 
 def require_whole(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> None:
     """Raise VirtError when the cluster has not got all of a snapshot (any more)."""
     try:
-        in_cluster.require_all(_volumes(conn, snapshot), name_in_cluster(machine, snapshot.facts.name))
+        in_cluster.require_all(volumes_of_snapshot(conn, snapshot), name_in_cluster(machine, snapshot.facts.name))
     except NotFoundError as exc:
         if not isinstance(machine.power.refusal, HalfRevertedError):
             raise
@@ -60,7 +60,7 @@ def roll_back(
     """
     name, handle = machine.name, machine.power.handle
     what = f"cannot revert machine {name} to snapshot {snapshot.facts.name}"
-    kept, volumes = name_in_cluster(machine, snapshot.facts.name), _volumes(conn, snapshot)
+    kept, volumes = name_in_cluster(machine, snapshot.facts.name), volumes_of_snapshot(conn, snapshot)
     in_cluster.require_all(volumes, kept)
     with translate_errors(what):
         if handle.isActive():
@@ -90,10 +90,6 @@ def roll_back(
         handle.snapshotCreateXML(then, flags)
 
 
-def _volumes(conn: VirConnect, snapshot: KnownSnapshot) -> list[in_cluster.PoolVolume]:
-    return [] if snapshot.facts.domain is None else cluster_volumes(conn, snapshot.facts.domain)
-
-
 def _require_still_off(handle: t.Any, what: str) -> None:
     """Raise ConflictError for a machine that somebody has started before its disks could not be opened any more."""
     with translate_errors(what):
@@ -103,7 +99,7 @@ def _require_still_off(handle: t.Any, what: str) -> None:
 
 def _half_reverted_xml(domain: etree._Element, snapshot: str) -> str:
     root = copy.deepcopy(domain)
-    for disk in written_disks(root)[0].values():
+    for disk in written_disks(root).values():
         make_unopenable(disk)
     metadata = root.find("metadata")
     if metadata is None:

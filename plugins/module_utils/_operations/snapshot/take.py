@@ -20,7 +20,7 @@ from ..._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL, with_mark
 from ..._host.storage.cluster import snapshots as in_cluster
 from ..._host.storage.cluster.record import ClusterRecord, record_xml
 from ..._host.storage.full_disk import free_in
-from ..._model.attachments import written_disks
+from ..._model.attachments import disks_by_target, written_disks
 from ..._model.metadata.snapshots import SnapshotWork
 from ..._model.spec.fields.units import format_size
 from ..plan import Step
@@ -102,8 +102,7 @@ def find_memory_place(conn: VirConnect, machine: SnapshotView, name: str, method
 
 def _file_of_first(machine: SnapshotView, method: Method) -> str | None:
     """The file that an internal snapshot has the memory in: that of the first disk of which one is taken."""
-    kept, _left_out = written_disks(machine.xml)
-    disk = kept[method.disks[0]]
+    disk = written_disks(machine.xml)[method.disks[0]]
     return attribute(disk, "source", "file") if disk.get("type") == "file" else None
 
 
@@ -237,7 +236,7 @@ def _describe(
     volumes: list[in_cluster.PoolVolume],
 ) -> None:
     """Tell libvirt of a snapshot that the cluster has. domain: the permanent description that belongs to it."""
-    disks, left_out = written_disks(domain)
+    disks = written_disks(domain)
     record = ClusterRecord(
         name,
         description,
@@ -245,7 +244,7 @@ def _describe(
         next((one.facts.name for one in machine.snapshots if one.current), None),
         machine.active,
         disks,
-        left_out,
+        [target for target in disks_by_target(domain) if target not in disks],
         domain,
     )
     flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT

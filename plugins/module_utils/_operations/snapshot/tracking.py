@@ -17,7 +17,7 @@ from ..._base.xml import attribute
 from ..._host.backup.checkpoints import remove_all_own
 from ..._host.connection import VirConnect
 from ..._host.images.bitmaps import bitmaps_in
-from ..._model.attachments import disk_source, written_disks
+from ..._model.attachments import written_disks, written_places
 from ..._model.backup.manifest import is_own_checkpoint
 from ..._model.disk_format import QCOW2
 from ..plan import Step
@@ -114,9 +114,6 @@ def _bitmaps(conn: VirConnect, machine: SnapshotView) -> dict[str, list[str]]:
 
 def _files(machine: SnapshotView) -> dict[str, str]:
     """The qcow2 files, or block devices, of the disks that a machine writes to, by target."""
-    found = {}
-    for target, disk in written_disks(machine.xml)[0].items():
-        path = disk_source(disk.find("source"), disk.get("type"))
-        if path is not None and disk.get("type") in ("file", "block") and attribute(disk, "driver", "type") == QCOW2:
-            found[target] = path
-    return found
+    disks = written_disks(machine.xml)
+    places = written_places(machine.xml, "file", "block")
+    return {target: path for target, path in places.items() if attribute(disks[target], "driver", "type") == QCOW2}

@@ -9,11 +9,11 @@ import typing as t
 from dataclasses import dataclass
 
 from ..._base.errors import ConflictError
-from ..._base.xml import etree, read_description
+from ..._base.xml import etree
 from ..._host.backup.checkpoints import checkpoint_names
 from ..._host.connection import VirConnect, is_local, libvirt, translate_errors
 from ..._host.info.details import read_jobs
-from ..._host.machines.domains import keep_command
+from ..._host.machines.domains import description_of, keep_command
 from ..._host.machines.snapshots import KnownSnapshot, list_snapshots
 from ..._model.attachments import agent_is_connected
 from ..._model.metadata.machine import MachineNotes, read_notes
@@ -86,9 +86,8 @@ def view(conn: VirConnect, name: str, where: str) -> SnapshotView:
         version = conn.getLibVersion()
     if power.error is not None:
         raise power.error
-    with translate_errors(f"cannot inspect machine {name}"):
-        defined = read_description(f"machine {name}", handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-        xml = read_description(f"machine {name}", handle.XMLDesc(0)) if power.active else defined
+    defined = description_of(handle, libvirt.VIR_DOMAIN_XML_INACTIVE)
+    xml = description_of(handle) if power.active else defined
     return SnapshotView(power, xml, defined, tuple(list_snapshots(handle)), version, checkpoint_names(handle))
 
 
@@ -137,6 +136,16 @@ def _require_whole(machine: SnapshotView) -> None:
             "its state is saved, and its disks are of no use without it",
             hint="Start it, and shut it down if it is to be off: virt_power with state: running",
         )
+
+
+def rewrite(machine: SnapshotView, snapshot: KnownSnapshot, change: t.Callable[[str], str], what: str) -> None:
+    """Give a snapshot another description. change: makes it of the one that it has. what: as in translate_errors."""
+    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE
+    if snapshot.current:
+        flags |= libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
+    with translate_errors(f"{what} snapshot {snapshot.facts.name} of machine {machine.name}"):
+        text = snapshot.handle.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)
+        machine.power.handle.snapshotCreateXML(change(text), flags)
 
 
 def is_here(conn: VirConnect) -> bool:

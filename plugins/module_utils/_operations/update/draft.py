@@ -62,19 +62,14 @@ class Draft:
     @functools.cached_property
     def live(self) -> etree._Element | None:
         """The XML of the running machine, None for one that is off."""
-        return self._xml(libvirt.VIR_DOMAIN_XML_SECURE) if self.domain.active else None
+        if not self.domain.active:
+            return None
+        return host_domains.description_of(self.domain.handle, libvirt.VIR_DOMAIN_XML_SECURE)
 
     @functools.cached_property
     def secret(self) -> etree._Element:
         """The XML of the definition with its passwords."""
-        return self._definition()
-
-    def _definition(self) -> etree._Element:
-        return self._xml(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-
-    def _xml(self, flags: int) -> etree._Element:
-        with translate_errors(f"cannot inspect machine {self.name}"):
-            return read_description(f"machine {self.name}", self.domain.handle.XMLDesc(flags))
+        return host_domains.whole_definition(self.domain.handle)
 
     def drop_volume(self, note: VolumeNote) -> None:
         """Its volume is no longer the machine's own."""
@@ -211,7 +206,7 @@ class Draft:
 
     def _defined_xml(self, noted: MachineNotes) -> bytes:
         """The description as it is now, with these notes, in a form that can be compared."""
-        return _canonical(_with_notes(self._definition(), noted))
+        return _canonical(_with_notes(host_domains.whole_definition(self.domain.handle), noted))
 
     def _notes_step(self, what: str, new: MachineNotes, old: MachineNotes) -> Step:
         handle = self.domain.handle

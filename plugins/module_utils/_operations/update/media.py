@@ -70,10 +70,10 @@ def _is_source(disk: Disk, element: etree._Element) -> bool:
     """Whether the machine has what the spec names, as its record says it, though that may be in no pool."""
     if disk.format not in (None, driver_format(element)):
         return False
-    kind, source = element.get("type"), element.find("source")
-    if kind == "volume" and source is not None and source.get("pool") == disk.pool:
-        return disk.source in (source.get("volume"), disk_source(source, kind))
-    return disk.source == disk_source(source, kind)
+    source = element.find("source")
+    if element.get("type") == "volume" and source is not None and source.get("pool") == disk.pool:
+        return disk.source in (source.get("volume"), disk_source(element))
+    return disk.source == disk_source(element)
 
 
 def _set_medium(element: etree._Element | None, planned: PlannedDisk) -> None:

@@ -16,19 +16,19 @@ from ansible_collections.brine.virt.plugins.module_utils._module import finish
 WORDS = "\x1b]0;title\x07 \x9b2J \u202e"
 
 
-def fail_as_ours() -> t.NoReturn:
+def fail_as_ours(_module: t.Any) -> t.NoReturn:
     try:
-        fail_unexpectedly()
+        fail_unexpectedly(_module)
     except ValueError as exc:
         raise HostError(f"cannot look: {WORDS}", where="here", hint=WORDS) from exc
 
 
-def fail_unexpectedly() -> t.NoReturn:
+def fail_unexpectedly(_module: t.Any) -> t.NoReturn:
     raise ValueError(WORDS)
 
 
 @pytest.mark.parametrize("work", [fail_as_ours, fail_unexpectedly])
-def test_a_failure_is_visible_with_all_that_led_to_it(work: t.Callable[[], t.NoReturn]) -> None:
+def test_a_failure_is_visible_with_all_that_led_to_it(work: t.Callable[[t.Any], t.NoReturn]) -> None:
     said: dict[str, t.Any] = {}
 
     def fail_json(**result: t.Any) -> t.NoReturn:

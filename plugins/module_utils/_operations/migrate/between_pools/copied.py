@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ...._base.errors import VirtError
-from ...._base.xml import etree, read_description
-from ...._host.connection import VirConnect, libvirt, translate_errors
+from ...._base.xml import etree
+from ...._host.connection import VirConnect, libvirt
+from ...._host.machines.domains import description_of
 from ...._host.storage.pools import Pools
 from ...._model.disk_format import driver_format
 from ...._model.metadata.migration import MigrationNote, VolumeRef
@@ -46,8 +47,7 @@ def copied_volumes(conn: VirConnect, note: MigrationNote) -> list[CopiedVolume]:
 
 def formats_of(domain: t.Any) -> dict[str, str]:
     """What the machine takes its disks for, by their places."""
-    with translate_errors(f"cannot inspect machine {domain.name()}"):
-        xml = read_description(f"machine {domain.name()}", domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+    xml = description_of(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)
     found = ((DiskSource.read(disk), driver_format(disk)) for disk in xml.iterfind("devices/disk"))
     return {source.place: image_format for source, image_format in found if source is not None}
 
@@ -65,9 +65,7 @@ def arrived_volumes(domain: t.Any, copied: Iterable[CopiedVolume]) -> list[Copie
 
 
 def places_of(domain: t.Any, flags: int) -> frozenset[str]:
-    with translate_errors(f"cannot inspect machine {domain.name()}"):
-        xml = read_description(f"machine {domain.name()}", domain.XMLDesc(flags))
-    found = (DiskSource.read(disk) for disk in xml.iterfind("devices/disk"))
+    found = (DiskSource.read(disk) for disk in description_of(domain, flags).iterfind("devices/disk"))
     return frozenset(source.place for source in found if source is not None)
 
 

@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterator
 
 from ...._base.errors import ConflictError, HostError
 from ...._base.qemu_img import run_qemu_img
-from ...._base.xml import read_description
-from ...._host.connection import VirConnect, libvirt, translate_errors
+from ...._host.connection import VirConnect, libvirt
+from ...._host.machines.domains import description_of
 from ...._host.machines.start_watch import booted_at, started_at
 from ...._host.storage.disk_lock import DiskLock, first_open, is_open_in_qemu
 from ...._host.storage.pools import Pool, Pools
@@ -171,8 +171,7 @@ def _unknown(domain: t.Any, one: CopiedVolume, reason: str) -> ConflictError:
 
 
 def _removal(domain: t.Any) -> str:
-    with translate_errors(f"cannot inspect machine {domain.name()}"):
-        xml = read_description(f"machine {domain.name()}", domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+    xml = description_of(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)
     note = read_migration_note(xml) or MigrationNote("", "", "")
     return note.removal(domain.name(), active=False)
 

@@ -177,7 +177,7 @@ class TaskMigrations:
             return
         migration.began = time.monotonic()
         try:
-            self._act(outcome, migration)
+            self._act(migration)
         except Exception as exc:  # noqa: BLE001 - one machine's trouble must not hide what became of the others
             outcome.error = as_virt_error(exc)
             if migration.switched:
@@ -192,7 +192,7 @@ class TaskMigrations:
         with contextlib.suppress(Exception):
             migration.figures.update(migration.measure())
 
-    def _act(self, outcome: MigrationResult, migration: MigrationPlan) -> None:
+    def _act(self, migration: MigrationPlan) -> None:
         """Carry out a plan; what has changed since it was made is an error before anything is done."""
         if migration.before:
             migration.recheck()

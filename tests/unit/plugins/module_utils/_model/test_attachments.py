@@ -73,11 +73,11 @@ def test_a_running_nic_is_on_the_network_that_it_was_given(kind: str) -> None:
     ],
 )
 def test_where_the_bytes_of_a_disk_are(kind: str, source: str, text: str | None) -> None:
-    assert disk_source(etree.fromstring(source), kind) == text
+    assert disk_source(etree.fromstring(f"<disk type='{kind}'>{source}</disk>")) == text
 
 
 def test_a_drive_without_a_medium_has_no_source() -> None:
-    assert disk_source(None, "file") is None
+    assert disk_source(etree.fromstring("<disk type='file'/>")) is None
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,8 @@ def test_a_result_has_nothing_of_the_value(
     with patch_module_args(options), pytest.raises(SystemExit):
         module = make_module(virt_secret.ARGUMENTS, secrets=SecretOptions(words=virt_secret.VALUE_OPTIONS))
         module.log("something")
-        finish(module, lambda: {"changed": True, "secrets": [{"name": "a", "msg": f"libvirt said {SECRET}"}]})
+        answer = {"changed": True, "secrets": [{"name": "a", "msg": f"libvirt said {SECRET}"}]}
+        finish(module, lambda _module: answer)
     output = capsys.readouterr()
     answer = json.loads(output.out)
     assert answer.get("invocation", HIDDEN) == HIDDEN
