@@ -398,4 +398,4 @@ def test_settings_of_the_kernel_get_to_the_kernel(hosts: Hosts) -> None:
     assert done.returncode == 2
     assert "sysctl.vm.brine: the kernel has no such setting" in done.stdout
     assert "hugepages.3M: the kernel has no pages of this size" in done.stdout
-    assert "TASK [brine.virt.virt_hypervisor : Find out which packages are there]" not in done.stdout
+    assert "TASK [brine.virt.virt_hypervisor : Install packages]" not in done.stdout

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
             marks=pytest.mark.skipif(os.geteuid() != 0, reason="a maintenance is root's"),
         ),
         ("migrate", {"vm": 5}, "there is no machine '5' on the hypervisors that answered"),
-        ("migrate", {"vm": [" "]}, "No machine is named. Give its name with -e vm=NAME"),
+        ("migrate", {"vm": [" "]}, "vm: it is empty. Give a value, or leave it out."),
     ],
 )
 def test_names_of_any_shape(tmp_path: Path, playbook: str, variables: dict[str, t.Any], sentence: str) -> None:

@@ -135,7 +135,7 @@ SAMPLES: list[t.Any] = [
 BESIDE_IT: dict[str, t.Any] = {
     **{"cpuset": "0", "policy": "require", "value": 10, "mode": "strict", "nodeset": "0", "memory": 512, "vcpus": 1},
     **{"scheduler": "batch", "source": "/srv", "tag": "x", "to": "default", "via": "192.0.2.1", "path": "/a"},
-    **{"name": "m", "size": "2MiB", "device": "hd", "volume": "v", "version": 2},
+    **{"name": "m", "size": "2MiB", "device": "hd", "volume": "v", "version": 2, "id": 1},
 }
 NAMED = {"timers": "hpet", "features": "vmx"}
 

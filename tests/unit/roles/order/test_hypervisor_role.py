@@ -29,7 +29,7 @@ def tasks(file: str) -> dict[str, dict[str, t.Any]]:
 def run(directory: Path, *todo: dict[str, t.Any], **given: t.Any) -> subprocess.CompletedProcess[str]:
     """Run tasks of the role, with these values of its variables."""
     defaults, variables = (yaml.safe_load((ROLE / f"{name}/main.yml").read_text()) for name in ("defaults", "vars"))
-    words = ("start_order", "guests", "wrong", "mistakes")
+    words = ("start_order", "guests", "wrong", "mistakes", "lists")
     wanted = {key: value for key, value in variables.items() if any(word in key for word in words)}
     play = {
         "hosts": "localhost",

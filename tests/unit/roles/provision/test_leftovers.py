@@ -61,7 +61,7 @@ def test_what_the_others_cannot_tell_keeps_it_and_they_are_named(tmp_path: Path)
 @pytest.mark.parametrize("limit", [[], ["--limit", "hv1"]])
 def test_it_stays_where_one_is_silent_which_is_named(tmp_path: Path, limit: list[str]) -> None:
     hosts = {**hypervisors(tmp_path, "hv1"), "hv2": {"uri": f"test://{tmp_path}/none.xml"}}
-    text = provision(tmp_path, hosts, {"virt_vms": [MACHINE]}, *limit)
+    text = provision(tmp_path, hosts, {"virt_vms": [MACHINE], "virt_unseen": "place"}, *limit)
     assert KEPT in text and f"{SILENT}{'it was not asked' if limit else 'cannot connect'}" in text, text
 
 

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
             {"virt_tls_own_names": "perhaps"},
             {
                 "argument 'virt_tls_own_names' is": "(hv1)",
-                "missing required arguments: name found in virt_bridge_bridges": "(hv1, hv2)",
+                "virt_bridge_bridges[0]: name is missing.": "(hv1, hv2)",
                 "argument 'virt_tls_days' is": "(hv1, hv2)",
             },
         ),
