@@ -27,6 +27,10 @@ _RUN = "/run/libvirt/qemu"
 _LOGS = "/var/log/libvirt/qemu"
 # qemuLogOperation in libvirt's src/qemu/qemu_process.c; so it is in logs of libvirt 1.3.1 to 9.0
 _STARTING = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\+\d{4}): starting up libvirt ")
+# QEMU's words for a disk that it is given at its start (raw_check_lock_bytes in block/file-posix.c), and libvirt's for
+# how it ended (qemuDomainLogAppendMessage in qemuProcessStop, src/qemu/qemu_process.c).
+_LOCKED = re.compile(rb"-(?:blockdev|drive) .*: Failed to get .*\block\b")
+_FAILED = re.compile(rb"\d{4}-\d\d-\d\d [\d:.]+\+\d{4}: shutting down, reason=failed$")
 
 
 def started_at(machine: str, run: str = _RUN) -> float | None:
@@ -51,14 +55,20 @@ def last_start(machine: str, folder: str = _LOGS) -> str:
     """When the QEMU of a machine was last started on this host, as libvirt's log of it says; empty where it does not.
 
     For comparison: the log outlives machine, daemon and host. virtlogd puts the last 2 MiB into NAME.log.0, and so on.
+    A start that ended because somebody else had locked a disk is none: no guest ran.
     """
     for end in ("", ".0", ".1", ".2"):
-        found = b""
+        found = before = b""
+        locked = False
         path = os.path.join(folder, f"{os.path.basename(machine)}.log{end}")
         with contextlib.suppress(OSError), open(path, "rb") as log:
             for line in log:
-                begin = _STARTING.match(line)
-                found = begin[1] if begin else found
+                if begin := _STARTING.match(line):
+                    before, found, locked = found, begin[1], False
+                elif _LOCKED.search(line):
+                    locked = True
+                elif locked and _FAILED.match(line):
+                    found = before
         if found:
             return found.decode()
     return ""

@@ -268,8 +268,8 @@ def _require_not_newer(one: _Merge, *, begun: bool) -> None:
     raise ConflictError(
         f"{one.below} was written to after {one.file}, and they differ, so it cannot be told which of the two has the "
         "latest data",
-        hint=f"Nothing was merged. Look at both. If it is the second: touch {one.file}, and run it again. If it is the "
-        f"first: move {one.file} out of the pool, and run it again",
+        hint=f"Nothing was merged. Look at both. If {one.file} has the latest data: touch it, and run it again. If "
+        f"{one.below} has: move {one.file} out of the pool, and run it again",
     )
 
 

@@ -102,6 +102,22 @@ def test_the_last_start_is_in_the_log_whatever_came_after_it(tmp_path: Path) -> 
     assert last_start("web1", str(tmp_path)) == later
 
 
+def test_a_start_that_failed_on_the_lock_of_a_disk_is_none(tmp_path: Path) -> None:
+    """It is what happens to somebody who starts a machine whose files are being merged."""
+    first, second, third = (f"2026-11-27 08:{minute}:34.891+0000" for minute in (10, 20, 30))
+    lock = '2026-11-27T08:20:35.1Z qemu-system-x86_64: -blockdev {"node-name":"a"}: Failed to get "write" lock\n'
+    failed = "{time}: shutting down, reason=failed\n"
+    log = tmp_path / "web1.log"
+    log.write_text(START.format(time=first) + END.format(time=second))
+    for words, seen in ((lock, first), (lock.replace('"write"', 'shared "write"'), first), ("", second)):
+        with log.open("a") as file:
+            file.write(START.format(time=second) + words + failed.format(time=second))
+        assert last_start("web1", str(tmp_path)) == seen
+    # One that was locked out and then ended in another way has run, for all that is known.
+    log.write_text(START.format(time=first) + START.format(time=third) + lock + END.format(time=third))
+    assert last_start("web1", str(tmp_path)) == third
+
+
 def test_a_log_that_says_nothing_of_it(tmp_path: Path) -> None:
     assert last_start("web1", str(tmp_path)) == ""
     (tmp_path / "web1.log").write_text("")
