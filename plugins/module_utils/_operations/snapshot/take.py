@@ -14,13 +14,13 @@ from functools import partial
 from ..._base.errors import ConflictError, HostError, VirtError, as_virt_error
 from ..._base.xml import attribute, etree, parse_xml
 from ..._host.backup.quiesce import Frozen
-from ..._host.connection import VirConnect, agent_limit, is_local, libvirt, translate_errors
+from ..._host.connection import VirConnect, agent_limit, is_local, libvirt, translate_error, translate_errors
 from ..._host.info.job_progress import look_at_memory
 from ..._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL, with_mark
 from ..._host.storage.cluster import snapshots as in_cluster
 from ..._host.storage.cluster.record import ClusterRecord, record_xml
 from ..._host.storage.full_disk import free_in
-from ..._model.attachments import disks_by_target, written_disks
+from ..._model.attachments import disks_by_target, written_disks, written_places
 from ..._model.metadata.snapshots import SnapshotWork
 from ..._model.spec.fields.units import format_size
 from ..plan import Step
@@ -170,7 +170,32 @@ def _take(machine: SnapshotView, name: str, method: Method, description: str) ->
             raise ConflictError(f"machine {machine.name} was started or has stopped since this run looked")
         limited = agent_limit(machine.power.handle, FREEZE_SECONDS) if method.quiesce else contextlib.nullcontext()
         with limited:
-            _create(machine, snapshot_xml(name, method, description), flags)
+            try:
+                _create(machine, snapshot_xml(name, method, description), flags)
+            except (HostError, libvirt.libvirtError) as exc:
+                begun = _files_begun(machine, method)
+                if not begun:
+                    raise
+                raise _forgotten(machine.name, begun, exc) from exc
+
+
+def _files_begun(machine: SnapshotView, method: Method) -> dict[str, str]:
+    """The files of a new snapshot that the machine writes to, by disk. libvirt has gone over to them and forgets the
+    snapshot when the guest's file systems are not thawed then (qemuSnapshotCreate in src/qemu/qemu_snapshot.c)."""
+    with contextlib.suppress(libvirt.libvirtError, VirtError):
+        now = written_places(parse_xml(machine.power.handle.XMLDesc(0)))
+        return {target: file for target, file in method.files.items() if now.get(target) == file}
+    return {}
+
+
+def _forgotten(name: str, begun: dict[str, str], exc: Exception) -> HostError:
+    error = exc if isinstance(exc, HostError) else translate_error(exc, f"cannot take a snapshot of machine {name}")
+    merge = "; ".join(f"virsh blockcommit {name} {target} --active --shallow --pivot" for target in begun)
+    hint = f"Merge what it writes there while it runs: {merge}. Then delete these files"
+    return HostError(
+        f"{error.what}; the machine writes to {', '.join(begun.values())} now, and libvirt has no snapshot of it",
+        hint=f"{error.hint}. {hint}" if error.hint else hint,
+    )
 
 
 def _create(machine: SnapshotView, xml: str, flags: int) -> None:

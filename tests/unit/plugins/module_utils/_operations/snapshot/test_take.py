@@ -64,3 +64,21 @@ def test_without_a_freeze_nobody_is_asked() -> None:
     with pytest.raises(libvirt.libvirtError):
         create(guest, 0)
     assert guest.asked == 0
+
+
+def test_files_that_libvirt_has_gone_over_to_and_forgotten_are_named() -> None:
+    """It has a snapshot no more when the agent does not thaw after it, and the machine writes to the new file."""
+    disk = "<disk device='disk' type='file'><source file='/p/{}.qcow2'/><target dev='{}'/></disk>"
+    xml = f"<domain><devices>{disk.format('web1.s1', 'vda')}{disk.format('data', 'vdb')}</devices></domain>"
+    machine: t.Any = types.SimpleNamespace(
+        name="web1", power=types.SimpleNamespace(handle=types.SimpleNamespace(XMLDesc=lambda _flags: xml))
+    )
+    method: t.Any = types.SimpleNamespace(files={"vda": "/p/web1.s1.qcow2", "vdb": "/p/data.s1.qcow2"})
+    begun = take._files_begun(machine, method)
+    assert begun == {"vda": "/p/web1.s1.qcow2"}
+    error = take._forgotten("web1", begun, HostError("it may be frozen", hint="virsh domfsthaw web1"))
+    assert str(error) == (
+        "it may be frozen; the machine writes to /p/web1.s1.qcow2 now, and libvirt has no snapshot of it. "
+        "virsh domfsthaw web1. Merge what it writes there while it runs: "
+        "virsh blockcommit web1 vda --active --shallow --pivot. Then delete these files"
+    )
