@@ -151,8 +151,8 @@ def _gone(cloud: Cloud) -> None:
     for pool in ("within", "tank"):
         have(cloud, HOST, "virt_pool", name=pool, state="absent")
     must(_volumes(cloud) == before, "volumes have gone")
-    for pool in (POOL, WITHIN):
-        answer, result = module(cloud, HOST, "virt_pool", **pool)
+    for description in (POOL, WITHIN):
+        answer, result = module(cloud, HOST, "virt_pool", **description)
         must(answer.status == 0 and result["changed"] is True, answer.text)
     must(_volumes(cloud) == before, "volumes have gone")
     _has_words(cloud)

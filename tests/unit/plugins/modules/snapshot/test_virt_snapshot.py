@@ -334,7 +334,7 @@ def test_a_disk_that_something_else_uses_is_not_reverted(conn: t.Any, tmp_path: 
     assert answer["changed"] is False
 
 
-def read_places(domain: t.Any) -> dict[str, str | None]:
+def read_places(domain: t.Any) -> dict[str, str]:
     return written_places(parse_xml(domain.XMLDesc(0)))
 
 

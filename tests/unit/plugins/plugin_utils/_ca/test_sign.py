@@ -176,7 +176,9 @@ def test_the_list_names_its_authority_as_certificates_do(tmp_path: Path) -> None
     command = ["openssl", "req", "-x509", "-newkey", "rsa:3072", "-nodes", "-days", "1000"]
     command += ["-config", str(tmp_path / "own.cnf"), "-out", files["certificate"], "-keyout", files["key"]]
     subprocess.run(command, check=True, capture_output=True)
-    ca_store = open_ca_store(str(tmp_path / "authority"), replace(CA_OPTIONS, **files), save=True)
+    ca_store = open_ca_store(
+        str(tmp_path / "authority"), replace(CA_OPTIONS, certificate=files["certificate"], key=files["key"]), save=True
+    )
     (tmp_path / "leaf.pem").write_text(certs.as_pem([issue(ca_store, name="hv2"), issue(ca_store)][1:]))
     (tmp_path / "list.pem").write_text(revocation_lists(ca_store, ["hv2"], save=True))
     check = ["openssl", "verify", "-crl_check", "-CAfile", files["certificate"], "-CRLfile", str(tmp_path / "list.pem")]

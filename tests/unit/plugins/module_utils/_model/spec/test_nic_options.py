@@ -100,5 +100,5 @@ def test_a_part_of_what_the_nic_has_is_enough() -> None:
     have = {"filter": {"name": "clean-traffic"}, "virtualport": {"type": "midonet", "interfaceid": UUID}}
     nic = {"filter": {"parameters": {"IP": "192.0.2.1"}}, "virtualport": {"interfaceid": UUID.replace("0", "1")}}
     assert read(nic, have).options["filter"]["parameters"] == {"IP": {"value": "192.0.2.1"}}
-    have = {"bandwidth": {"inbound": {"average": 1000}}}
-    assert read({"bandwidth": {"inbound": {"peak": 2000}}}, have).options["bandwidth"] == {"inbound": {"peak": 2000}}
+    limited = {"bandwidth": {"inbound": {"average": 1000}}}
+    assert read({"bandwidth": {"inbound": {"peak": 2000}}}, limited).options["bandwidth"] == {"inbound": {"peak": 2000}}

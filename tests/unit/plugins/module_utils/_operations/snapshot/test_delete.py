@@ -93,7 +93,7 @@ class Machine:
         return self.conn.lookupByName("web1")
 
     @property
-    def places(self) -> dict[str, str | None]:
+    def places(self) -> dict[str, str]:
         return written_places(view(self.conn, "web1", "vm").defined)
 
     def plan(self) -> SnapshotPlan:

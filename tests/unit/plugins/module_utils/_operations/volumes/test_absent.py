@@ -67,7 +67,8 @@ def test_a_lun_is_not_deleted_and_the_check_says_so(host: VolumeHost) -> None:
     san = host.purge.conn.storagePoolCreateXML(xml, 0)
     # Without a file.
     MAKE(san, "<volume><name>unit:0:0:1</name><capacity>1048576</capacity></volume>", 0)
-    for others in ({}, {"used_elsewhere": {}}):
+    known_elsewhere: tuple[dict[str, t.Any], ...] = ({}, {"used_elsewhere": {}})
+    for others in known_elsewhere:
         words = refused(host, name="unit:0:0:1", pool="san", **others)
         assert words.startswith("name: volume unit:0:0:1 of pool san is not deleted: libvirt deletes none in a pool of")
     assert san.listVolumes() == ["unit:0:0:1"]
