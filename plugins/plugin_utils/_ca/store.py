@@ -256,6 +256,7 @@ def key_identifier(ca: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     try:
         found = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:
+        # Of a kind that signs, as the authority has signed with it; the type has all kinds.
         return x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())  # type: ignore[arg-type]
     return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(found)
 

@@ -46,3 +46,9 @@ def role_well(cloud: Cloud, name: str, hosts: str, /, *, changes: bool, **variab
     answer = role(cloud, name, hosts, **variables)
     must(answer.status == 0 and (answer.recap("changed") > 0) is changes, answer.text)
     return answer
+
+
+def pool_is_up(cloud: Cloud, host: str, pool: str) -> None:
+    """libvirt has this storage pool for good, it runs, and starts with the host."""
+    text = cloud.on(host, f"LC_ALL=C virsh pool-info {pool}")
+    must("running" in text and "Autostart:      yes" in text and "Persistent:     yes" in text, text)

@@ -9,7 +9,7 @@ import typing as t
 
 from ...cloud import Cloud, must
 from ...driving.consoles import ADDRESS, clear, tell, wait_until_up
-from ...driving.tasks import have, module, refused, role_well
+from ...driving.tasks import have, module, pool_is_up, refused, role_well
 from ...needs import TINY, store_tiny
 from ...own_kernel import DISKS, HOST, reboot
 from ...runner import ScenarioRun
@@ -59,14 +59,9 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
 
 def _make(cloud: Cloud) -> None:
     role_well(cloud, "virt_hypervisor", HOST, changes=True, virt_hypervisor_pools=POOLS)
-    _is_there(cloud)
+    pool_is_up(cloud, HOST, "fast")
     device, group = cloud.on(HOST, "pvs --noheadings -o pv_name,vg_name").split()
     must(group == GROUP and device == cloud.on(HOST, f"realpath {DISKS[0]}").strip(), f"{device} is in {group}")
-
-
-def _is_there(cloud: Cloud) -> None:
-    text = cloud.on(HOST, "LC_ALL=C virsh pool-info fast")
-    must("running" in text and "Autostart:      yes" in text and "Persistent:     yes" in text, text)
 
 
 def _again(cloud: Cloud) -> None:
@@ -112,8 +107,8 @@ def _files(cloud: Cloud) -> None:
 
 def _files_are_there(cloud: Cloud) -> None:
     mounted = cloud.on(HOST, f"findmnt --noheadings --output FSTYPE {FILES_PLACE}").strip()
-    text = cloud.on(HOST, f"LC_ALL=C virsh pool-info {FILES}")
-    must(mounted == "ext4" and "running" in text and "Autostart:      yes" in text, f"{mounted}: {text}")
+    pool_is_up(cloud, HOST, FILES)
+    must(mounted == "ext4", mounted)
 
 
 def _files_gone(cloud: Cloud) -> None:
@@ -183,7 +178,7 @@ def _grow(cloud: Cloud) -> None:
 def _reboot(cloud: Cloud) -> None:
     clear(cloud, HOST, MACHINE)
     reboot(cloud)
-    _is_there(cloud)
+    pool_is_up(cloud, HOST, "fast")
     _has_words(cloud)
     _files_are_there(cloud)
     cloud.on(HOST, "virsh pool-info default && virsh pool-info images")
@@ -194,7 +189,7 @@ def _reboot(cloud: Cloud) -> None:
 def _kept(cloud: Cloud) -> None:
     refused(cloud, HOST, "virt_pool", f"is kept: it is used by machine {MACHINE}", name="fast", state="absent")
     refused(cloud, HOST, "virt_pool", MACHINE, name="fast", state="inactive")
-    _is_there(cloud)
+    pool_is_up(cloud, HOST, "fast")
 
 
 def _gone(cloud: Cloud) -> None:

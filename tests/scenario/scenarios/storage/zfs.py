@@ -8,7 +8,7 @@ import typing as t
 
 from ...cloud import Cloud, must
 from ...driving.consoles import ADDRESS, clear, tell, wait_until_up
-from ...driving.tasks import have, module, refused, role_well
+from ...driving.tasks import have, module, pool_is_up, refused, role_well
 from ...needs import TINY, store_tiny
 from ...own_kernel import DISKS, HOST, reboot
 from ...runner import ScenarioRun
@@ -48,13 +48,8 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
 
 def _make(cloud: Cloud) -> None:
     role_well(cloud, "virt_hypervisor", HOST, changes=True, virt_hypervisor_pools=POOLS)
-    _is_there(cloud, "tank")
+    pool_is_up(cloud, HOST, "tank")
     must(cloud.on(HOST, f"zpool get -H -o value health {ZPOOL}").strip() == "ONLINE", "there is no ZFS pool")
-
-
-def _is_there(cloud: Cloud, pool: str) -> None:
-    text = cloud.on(HOST, f"LC_ALL=C virsh pool-info {pool}")
-    must("running" in text and "Autostart:      yes" in text and "Persistent:     yes" in text, text)
 
 
 def _again(cloud: Cloud) -> None:
@@ -75,7 +70,7 @@ def _taken(cloud: Cloud) -> None:
 def _dataset(cloud: Cloud) -> None:
     refused(cloud, HOST, "virt_pool", f"this host has no ZFS dataset {DATASET}", **WITHIN)
     have(cloud, HOST, "virt_pool", **WITHIN, build=True)
-    _is_there(cloud, "within")
+    pool_is_up(cloud, HOST, "within")
 
 
 def _size_mib(cloud: Cloud, volume: str) -> int:
@@ -124,15 +119,15 @@ def _grow(cloud: Cloud) -> None:
 def _reboot(cloud: Cloud) -> None:
     clear(cloud, HOST, MACHINE)
     reboot(cloud)
-    _is_there(cloud, "tank")
-    _is_there(cloud, "within")
+    pool_is_up(cloud, HOST, "tank")
+    pool_is_up(cloud, HOST, "within")
     _has_words(cloud)
     wait_until_up(cloud, HOST, MACHINE, ADDRESS)
 
 
 def _kept(cloud: Cloud) -> None:
     refused(cloud, HOST, "virt_pool", f"is kept: it is used by machine {MACHINE}", name="within", state="absent")
-    _is_there(cloud, "within")
+    pool_is_up(cloud, HOST, "within")
 
 
 def _volumes(cloud: Cloud) -> str:
