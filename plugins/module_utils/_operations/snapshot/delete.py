@@ -232,7 +232,9 @@ def _merge_files(
             lock.hold()
         # Somebody may have started it before all were held, and stopped it again. What it has written to these files is
         # not merged then, and it has to stay on them.
-        if machine.power.handle.isActive() or not is_off_since(work, machine.name):
+        with translate_errors(f"cannot inspect machine {machine.name}"):
+            active = machine.power.handle.isActive()
+        if active or not is_off_since(work, machine.name):
             raise ConflictError(
                 f"machine {machine.name} was started while the files of its snapshot were merged",
                 hint="Shut it down, leave it off, and run it again",

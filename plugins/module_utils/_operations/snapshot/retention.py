@@ -25,13 +25,27 @@ class Retention:
     def expired(self, snapshots: Sequence[Snapshot], now: float, *, coming: bool = False) -> list[Snapshot]:
         """Those that go, the oldest first. Only what this collection has taken ever does.
 
-        now: seconds since the epoch. coming: one more is about to be taken, and counts as the newest.
+        snapshots: each after the one that it follows. now: seconds since the epoch. coming: one more is about to be
+        taken, and counts as the newest.
         """
-        own = sorted((one for one in snapshots if one.own), key=lambda one: (one.created, one.name))
+        when = _order(snapshots, now)
+        own = sorted((one for one in snapshots if one.own), key=lambda one: when[one.name])
         newest = max(0, (self.last or 0) - coming)
         candidates = own[: len(own) - newest] if newest else own
         oldest = None if self.days is None else now - self.days * _DAY_SECONDS
         return [one for one in candidates if oldest is None or one.created < oldest]
+
+
+def _order(snapshots: Sequence[Snapshot], now: float) -> dict[str, float]:
+    """By name, when each was taken. One of the future, as a clock that was ahead has it, is no newer than those that
+    follow it: otherwise it would have all of them deleted until its time comes."""
+    when: dict[str, float] = {}
+    for one in reversed(snapshots):
+        taken = one.created if one.created <= now else when.get(one.name, now)
+        when[one.name] = taken
+        if one.parent is not None:
+            when[one.parent] = min(taken, when.get(one.parent, now))
+    return when
 
 
 def read_retention(value: dict[str, object] | None, where: str = "keep") -> Retention | None:

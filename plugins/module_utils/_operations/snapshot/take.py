@@ -16,7 +16,7 @@ from ..._base.xml import attribute, etree, parse_xml
 from ..._host.backup.quiesce import Frozen
 from ..._host.connection import VirConnect, agent_limit, is_local, libvirt, translate_error, translate_errors
 from ..._host.info.job_progress import look_at_memory
-from ..._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL, with_mark
+from ..._host.machines.snapshots import CEPH, DISK_SNAPSHOT, EXTERNAL, INTERNAL, with_mark
 from ..._host.storage.cluster import snapshots as in_cluster
 from ..._host.storage.cluster.record import ClusterRecord, record_xml
 from ..._host.storage.full_disk import free_in
@@ -163,56 +163,72 @@ def _take(machine: SnapshotView, name: str, method: Method, description: str) ->
         elif machine.power.state == "running":
             # It runs on while its memory is written.
             flags |= libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_LIVE
-    if method.quiesce:
-        flags |= libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE
     with translate_errors(f"cannot take snapshot {name} of machine {machine.name}"):
-        if method.kind == INTERNAL and bool(machine.power.handle.isActive()) != machine.active:
+        handle = machine.power.handle
+        if method.kind == INTERNAL and bool(handle.isActive()) != machine.active:
             raise ConflictError(f"machine {machine.name} was started or has stopped since this run looked")
-        limited = agent_limit(machine.power.handle, FREEZE_SECONDS) if method.quiesce else contextlib.nullcontext()
-        with limited:
+        xml = snapshot_xml(name, method, description)
+        if not method.quiesce:
+            handle.snapshotCreateXML(xml, flags)
+            return
+        before = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)
+        with agent_limit(handle, FREEZE_SECONDS):
             try:
-                _create(machine, snapshot_xml(name, method, description), flags)
+                _create_frozen(machine, xml, flags | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE)
             except (HostError, libvirt.libvirtError) as exc:
-                begun = _files_begun(machine, method)
-                if not begun:
+                if not _has_gone_over(machine, method):
                     raise
-                raise _forgotten(machine.name, begun, exc) from exc
+                raise _give_back(machine, name, xml, before, exc) from exc
 
 
-def _files_begun(machine: SnapshotView, method: Method) -> dict[str, str]:
-    """The files of a new snapshot that the machine writes to, by disk. libvirt has gone over to them and forgets the
-    snapshot when the guest's file systems are not thawed then (qemuSnapshotCreate in src/qemu/qemu_snapshot.c)."""
+def _has_gone_over(machine: SnapshotView, method: Method) -> bool:
+    """Whether the machine writes to the files of a snapshot that libvirt did not take, as it says. It forgets one when
+    the guest's file systems are not thawed then (qemuSnapshotCreate in src/qemu/qemu_snapshot.c)."""
     with contextlib.suppress(libvirt.libvirtError, VirtError):
         now = written_places(parse_xml(machine.power.handle.XMLDesc(0)))
-        return {target: file for target, file in method.files.items() if now.get(target) == file}
-    return {}
+        return method.files.items() <= now.items()
+    return False
 
 
-def _forgotten(name: str, begun: dict[str, str], exc: Exception) -> HostError:
-    error = exc if isinstance(exc, HostError) else translate_error(exc, f"cannot take a snapshot of machine {name}")
-    merge = "; ".join(f"virsh blockcommit {name} {target} --active --shallow --pivot" for target in begun)
-    hint = f"Merge what it writes there while it runs: {merge}. Then delete these files"
-    return HostError(
-        f"{error.what}; the machine writes to {', '.join(begun.values())} now, and libvirt has no snapshot of it",
-        hint=f"{error.hint}. {hint}" if error.hint else hint,
-    )
+def _give_back(machine: SnapshotView, name: str, xml: str, before: str, exc: Exception) -> HostError:
+    """Tell libvirt of a snapshot that it has taken and forgotten. before: the ``<domain>`` that belongs to it."""
+    error = exc if isinstance(exc, HostError) else translate_error(exc, f"cannot take a snapshot of {machine.name}")
+    root = parse_xml(xml)
+    etree.SubElement(root, "state").text = DISK_SNAPSHOT
+    etree.SubElement(root, "creationTime").text = str(int(time.time()))
+    parent = next((one.facts.name for one in machine.snapshots if one.current), None)
+    if parent is not None:
+        etree.SubElement(etree.SubElement(root, "parent"), "name").text = parent
+    root.append(parse_xml(before))
+    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
+    try:
+        machine.power.handle.snapshotCreateXML(etree.tostring(root, encoding="unicode"), flags)
+    except libvirt.libvirtError as stays:
+        targets = [disk.get("name") for disk in root.iterfind("disks/disk[source]")]
+        merge = "; ".join(f"virsh blockcommit {machine.name} {target} --active --shallow --pivot" for target in targets)
+        hint = f"Merge what it writes there while it runs: {merge}. Then delete the files"
+        return HostError(
+            f"{error.what}; the machine writes to the files of snapshot {name} now, and libvirt, which has forgotten "
+            f"it, cannot be told of it: {stays}",
+            hint=f"{error.hint}. {hint}" if error.hint else hint,
+        )
+    return HostError(f"{error.what}; snapshot {name} was taken before that, and stays", hint=error.hint)
 
 
-def _create(machine: SnapshotView, xml: str, flags: int) -> None:
+def _create_frozen(machine: SnapshotView, xml: str, flags: int) -> None:
     handle = machine.power.handle
     try:
         handle.snapshotCreateXML(xml, flags)
     except libvirt.libvirtError as exc:
-        if flags & libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE:
-            # libvirt thaws nothing whose freeze had no answer, and a slow guest freezes later (qemuSnapshotFSFreeze in
-            # src/qemu/qemu_snapshot.c).
-            try:
-                Frozen.thaw_late(handle, FREEZE_SECONDS)
-            except VirtError as stays:
-                raise HostError(
-                    f"{as_virt_error(exc).what}; its file systems may be frozen: {stays.what}",
-                    hint=f"See whether the guest is frozen, and have it go on: virsh domfsthaw {machine.name}",
-                ) from exc
+        # libvirt thaws nothing whose freeze had no answer, and a slow guest freezes later (qemuSnapshotFSFreeze in
+        # src/qemu/qemu_snapshot.c).
+        try:
+            Frozen.thaw_late(handle, FREEZE_SECONDS)
+        except VirtError as stays:
+            raise HostError(
+                f"{as_virt_error(exc).what}; its file systems may be frozen: {stays.what}",
+                hint=f"See whether the guest is frozen, and have it go on: virsh domfsthaw {machine.name}",
+            ) from exc
         raise
 
 

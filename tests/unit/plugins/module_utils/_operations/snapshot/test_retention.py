@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +42,16 @@ def test_what_goes(keep: dict[str, t.Any], coming: bool, gone: list[str]) -> Non
     found = read_retention({"last": None, "days": None, **keep})
     assert found is not None
     assert [one.name for one in found.expired(ALL, NOW, coming=coming)] == gone
+
+
+def test_those_of_a_clock_that_was_ahead_go_before_those_that_follow_them() -> None:
+    """With last: 2, each night's new one would otherwise be the next to go, until their time comes."""
+    chain = [snapshot("a", 3), snapshot("z", -365), snapshot("y", -366), snapshot("c", 1), snapshot("b", 0.5)]
+    chain = [chain[0], *(replace(one, parent=before.name) for before, one in zip(chain, chain[1:]))]
+    found = read_retention({"last": 2, "days": None})
+    assert found is not None
+    assert [one.name for one in found.expired(chain, NOW)] == ["a", "z", "y"]
+    assert [one.name for one in found.expired(chain[:3], NOW)] == ["a"]
 
 
 @pytest.mark.parametrize(
