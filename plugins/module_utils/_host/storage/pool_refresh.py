@@ -18,8 +18,9 @@ from ..connection import is_local, libvirt, translate_errors
 _REFRESH_WAIT_SECONDS = 120
 
 # What libvirt takes for stopped whenever its daemon starts, but at the host's boot: their back-ends have no checkPool
-# (storagePoolUpdateStateCallback in src/storage/storage_driver.c, virDriverShouldAutostart).
-_FORGOTTEN_TYPES = ("gluster", "iscsi-direct", "rbd", "sheepdog")
+# (storagePoolUpdateStateCallback in src/storage/storage_driver.c, virDriverShouldAutostart), or that of ZFS, before it
+# asked zfs itself, looks for a folder that is there with the first volume (virStorageBackendZFSCheckPool).
+_FORGOTTEN_TYPES = ("gluster", "iscsi-direct", "rbd", "sheepdog", "zfs")
 # Of monitors: https://docs.ceph.com/en/latest/rados/configuration/msgr2/
 _CEPH_PORTS = (3300, 6789)
 _CONNECT_SECONDS = 2

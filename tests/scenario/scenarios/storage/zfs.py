@@ -33,6 +33,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     try:
         scenario.step("the role makes a ZFS pool of a device, and its storage pool", lambda: _make(cloud), vital=True)
         scenario.step("the role again: nothing to change", lambda: _again(cloud))
+        scenario.step("an empty pool, which libvirt loses sight of, is there for whoever asks", lambda: _empty(cloud))
         scenario.step("a device that has something on it is refused, and stays as it is", lambda: _taken(cloud))
         scenario.step("a dataset in it, and its storage pool", lambda: _dataset(cloud))
         scenario.step("a volume in it, which grows", lambda: _volume(cloud))
@@ -48,12 +49,18 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
 
 def _make(cloud: Cloud) -> None:
     role_well(cloud, "virt_hypervisor", HOST, changes=True, virt_hypervisor_pools=POOLS)
-    pool_is_up(cloud, HOST, "tank")
     must(cloud.on(HOST, f"zpool get -H -o value health {ZPOOL}").strip() == "ONLINE", "there is no ZFS pool")
 
 
 def _again(cloud: Cloud) -> None:
     role_well(cloud, "virt_hypervisor", HOST, changes=False, virt_hypervisor_pools=POOLS)
+
+
+def _empty(cloud: Cloud) -> None:
+    cloud.on(HOST, "systemctl restart libvirtd")
+    answer, result = module(cloud, HOST, "virt_host_info", gather_subset=["pools"])
+    must("tank" in [pool["name"] for pool in result["host"]["pools"] if pool["active"]], answer.text)
+    pool_is_up(cloud, HOST, "tank")
 
 
 def _taken(cloud: Cloud) -> None:

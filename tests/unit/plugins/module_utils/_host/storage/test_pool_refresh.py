@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage import po
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 
 CLUSTER = "<pool type='rbd'><name>p</name><source><name>vms</name><host name='m'/></source></pool>"
+ZFS = "<pool type='zfs'><name>p</name><source><name>tank</name></source></pool>"
 FOLDER = "<pool type='dir'><name>p</name><target><path>/p</path></target></pool>"
 
 
@@ -35,8 +36,9 @@ def define(conn: t.Any, xml: str, *, autostart: bool) -> t.Any:
     return pool
 
 
-def test_a_pool_of_a_cluster_that_starts_with_the_host_is_started(conn: t.Any) -> None:
-    pool = define(conn, CLUSTER, autostart=True)
+@pytest.mark.parametrize("xml", [CLUSTER, ZFS])
+def test_a_pool_that_libvirt_loses_sight_of_and_that_starts_with_the_host_is_started(conn: t.Any, xml: str) -> None:
+    pool = define(conn, xml, autostart=True)
     assert Pools(conn).get("p").name == "p"
     assert pool.isActive() and pool_refresh.is_started(pool)
 
