@@ -9,9 +9,9 @@ import os
 import threading
 import typing as t
 
-from ..._base.errors import HostError, stopped
+from ..._base.errors import HostError, VirtError, stopped
 from ..._base.files import allocated_bytes
-from ..._base.qemu_img import QCOW2, RAW, run_qemu_img
+from ..._base.qemu_img import QCOW2, RAW, measure_layer, run_qemu_img
 from ..._model.image.qcow2 import BrokenQcow2Error, read_header
 from ..storage.ceph import QemuName
 from ..storage.full_disk import disk_full
@@ -134,7 +134,8 @@ def settle(path: str) -> None:
 
 
 def chain_bytes(path: str, image_format: str, size_bytes: int) -> int:
-    """What a full backup of a disk takes at most: what all files of its chain hold, or its size for the guest.
+    """What a full backup of a disk takes at most: what all files of its chain hold, decompressed, or its size for the
+    guest.
 
     path: of its file, in this format. A device, and what cannot be read, counts as written to from end to end. What
     stands at the beginning of a raw file is the guest's, and leads nowhere.
@@ -149,7 +150,9 @@ def chain_bytes(path: str, image_format: str, size_bytes: int) -> int:
                 break
             with open(path, "rb") as file:
                 header = read_header(_reader(file.fileno()))
-        except (OSError, BrokenQcow2Error):
+            # The images of distributions are compressed.
+            total += max(0, measure_layer(path) - allocated_bytes(path))
+        except (OSError, BrokenQcow2Error, VirtError):
             return size_bytes
         if header is None or header.backing_file is None:
             break
