@@ -96,8 +96,9 @@ def host_vars(
     variables = {
         name: value for name, value in (record.get("variables") or {}).items() if is_allowed_variable(str(name))
     }
-    if _USER.fullmatch(str(record.get("user") or "")):
-        variables["ansible_user"] = record["user"]
+    user = login_user(record)
+    if user:
+        variables["ansible_user"] = user
     verified = bool(record.get("host_keys") and known_hosts)
     address = counting_address(record, verified=verified or trust_guest_addresses)
     if address and not record.get("building"):
@@ -109,6 +110,12 @@ def host_vars(
     variables.update({f"virt_{field}": record.get(field) for field in fields})
     variables.update(virt_hypervisor=hypervisor, virt_uri=uri)
     return variables
+
+
+def login_user(record: Mapping[str, t.Any]) -> str | None:
+    """The user that the machine was seeded with, None where nobody knows one."""
+    user = str(record.get("user") or "")
+    return user if _USER.fullmatch(user) else None
 
 
 def is_unread(record: Mapping[str, t.Any]) -> bool:

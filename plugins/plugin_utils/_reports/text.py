@@ -13,7 +13,7 @@ from datetime import timedelta
 from ...module_utils._base.errors import InputError
 from ...module_utils._model.spec.fields.units import format_size
 from .._placement.hosts import was_asked
-from .console import console_lines
+from .access import access_lines
 from .remarks import unfinished
 from .table import Column, printable_line, table_lines
 
@@ -129,7 +129,7 @@ def _machine_lines(record: Mapping[str, t.Any], hypervisor: str, variables: Mapp
     lines += _field(1, "Snapshots", ", ".join(map(_snapshot, record.get("snapshots") or ())) or None)
     for job in record.get("jobs") or ():
         lines += _field(1, "Job", _job(job))
-    for title, command in console_lines(record, hypervisor, variables):
+    for title, command in access_lines(record, hypervisor, variables):
         lines += _field(1, title, command)
     lines += _field(1, f"Pending until {POWER_CYCLE}", ", ".join(record.get("pending") or []) or None)
     for error in record.get("errors") or []:

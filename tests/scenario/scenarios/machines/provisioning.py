@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import typing as t
 
 from ...cloud import Cloud, must
@@ -196,6 +197,11 @@ def _details(cloud: Cloud) -> None:
         text,
     )
     must(f"\n  Serial log: {host}:/" in text, text)
+    login = re.search(r"^  SSH: ssh (.+)$", text, re.M)
+    must(login is not None, text)
+    words = ["-i", str(cloud.lab_files / "id_ed25519"), *shlex.split(login[1] if login else ""), "hostname"]
+    answer = cloud.run("ssh", "-F", "none", "-o", "BatchMode=yes", *words)
+    must(answer.status == 0 and answer.text.strip().endswith(NAME), answer.text)
 
 
 def _document(cloud: Cloud, playbook: str, *words: str) -> dict[str, t.Any]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands that lead to the consoles of machines."""
+"""Commands that lead into machines."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.console import console_lines
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.access import access_lines
 
 VNC = {"type": "vnc", "listen": "127.0.0.1", "port": 5900, "tls_port": None}
 
 
 def lines(variables: dict[str, t.Any] | None = None, **more: t.Any) -> dict[str, str]:
     record = {"name": "web1", "state": "running", "graphics": [VNC], "serial_console": "pty", **more}
-    return dict(console_lines(record, "hv1", variables or {}))
+    return dict(access_lines(record, "hv1", variables or {}))
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,22 @@ def test_one_that_is_off_has_only_its_log() -> None:
     found = lines(state="shutoff", serial_log="/var/log/web1.log")
     assert found == {"Serial log": "hv1:/var/log/web1.log"}
     assert "Console" not in lines(serial_console=None)
+
+
+KEYS = ["ssh-ed25519 AAAA"]
+SEEN = {"uuid": "u1", "host_keys": KEYS, "user": "ansible", "address": "192.0.2.17"}
+CHECKED = "-o StrictHostKeyChecking=yes"
+
+
+def test_a_login_whose_host_key_is_checked() -> None:
+    known = "-o HostKeyAlias=virt-u1 -o 'UserKnownHostsFile=~/.ssh/known_hosts.d/brine-virt'"
+    assert lines(**SEEN)["SSH"] == f"ssh {known} {CHECKED} ansible@192.0.2.17"
+    assert lines({"virt_known_hosts": "/k"}, **{**SEEN, "user": None})["SSH"] == (
+        f"ssh -o HostKeyAlias=virt-u1 -o UserKnownHostsFile=/k {CHECKED} 192.0.2.17"
+    )
+    assert lines(**{**SEEN, "address": "fe80::1%$(id)", "user": "-oX"})["SSH"].endswith(f"{CHECKED} 'fe80::1%$(id)'")
+
+
+@pytest.mark.parametrize("other", [{"state": "shutoff"}, {"host_keys": []}, {"address": None}, {"building": True}])
+def test_there_is_none_where_nobody_would_answer_or_be_known(other: dict[str, t.Any]) -> None:
+    assert "SSH" not in lines(**{**SEEN, **other})

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How to get to the console of a machine: commands for the controller, ready to be run. Pure."""
+"""How to get into a machine: commands for the controller, ready to be run. Pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ import shlex
 import typing as t
 from collections.abc import Iterator, Mapping
 
+from .._inventory.host_vars import DEFAULT_KNOWN_HOSTS, counting_address, login_user, ssh_arguments
+
 _ANY_ADDRESS = ("", "0.0.0.0", "::", None)
 # As long a tunnel waits for a viewer; it stays open while one uses it.
 _TUNNEL_SECONDS = 30
 
 
-def console_lines(
+def access_lines(
     record: Mapping[str, t.Any], hypervisor: str, variables: Mapping[str, t.Any]
 ) -> Iterator[tuple[str, str]]:
-    """Titles and commands for the consoles that a machine has now; none for one that is off.
+    """Titles and commands for a login and for the consoles that a machine has now; none for one that is off.
 
     variables: the hypervisor's in the inventory, for how Ansible itself logs in there.
     """
+    address = counting_address(record)
+    # Without a host key that is known, nobody can tell who answers there.
+    if record.get("state") == "running" and record.get("host_keys") and address and not record.get("building"):
+        yield "SSH", _ssh(record, address, variables)
     if record.get("state") in ("running", "paused"):
         for graphics in record.get("graphics") or ():
             port, tls_port = graphics.get("port"), graphics.get("tls_port")
@@ -30,6 +36,14 @@ def console_lines(
             yield "Console", _text_console(str(record["name"]), hypervisor, variables)
     if record.get("serial_log"):
         yield "Serial log", f"{hypervisor}:{record['serial_log']}"
+
+
+def _ssh(record: Mapping[str, t.Any], address: str, variables: Mapping[str, t.Any]) -> str:
+    user = login_user(record)
+    # ssh itself knows what ~ is.
+    known_hosts = str(variables.get("virt_known_hosts") or DEFAULT_KNOWN_HOSTS)
+    login = shlex.quote(f"{user}@{address}" if user else address)
+    return f"ssh {ssh_arguments(str(record['uuid']), known_hosts)} {login}"
 
 
 def _viewer(graphics: Mapping[str, t.Any], hypervisor: str, variables: Mapping[str, t.Any]) -> str:
