@@ -58,7 +58,9 @@ def draw(lines: list[str], title: str) -> str:
 def main() -> None:
     """Do what the command line says."""
     recorded, file, title = sys.argv[1:]
-    Path(file).write_text(draw(excerpt(Path(recorded).read_bytes(), OUTPUT_LINES), title), encoding="utf-8")
+    # All is run in the checkout, whose place is of no interest: paths in it are shown from there.
+    shown = Path(recorded).read_bytes().replace(f"{Path.cwd()}/".encode(), b"")
+    Path(file).write_text(draw(excerpt(shown, OUTPUT_LINES), title), encoding="utf-8")
 
 
 if __name__ == "__main__":
