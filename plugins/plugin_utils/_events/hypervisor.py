@@ -118,7 +118,7 @@ class HypervisorEvents:
                     self._tell(conn, told, again=told.at <= looked)
                 elif lost := buffer.lost():
                     self._tell_of_hypervisor("events_lost", lost=lost)
-                    self._tell_missed(conn, self._look(conn)[0])
+                    self._catch_up(conn, *self._look_anew(conn))
                     looked = time.time()
                 else:
                     break
@@ -126,13 +126,22 @@ class HypervisorEvents:
 
     def _greet(self, conn: VirConnect) -> None:
         """Say that the hypervisor answers, and what happened while it did not."""
-        self._stale.update(self._tags)
-        self._arriving.clear()
-        missed, found = self._look(conn)
+        missed, found = self._look_anew(conn)
         silence = {} if self._silent_since is None else {"silent_seconds": round(time.time() - self._silent_since, 1)}
         self._silent_since = None
         self._tell_of_hypervisor("connected", machines=len(found), **silence)
-        self._tell_missed(conn, missed)
+        self._catch_up(conn, missed, found)
+
+    def _look_anew(self, conn: VirConnect) -> tuple[list[Event], list[SeenMachine]]:
+        """As _look, where events are missing: what they would have said of tags and of moves is not known either."""
+        self._stale.update(self._tags)
+        self._arriving.clear()
+        return self._look(conn)
+
+    def _catch_up(self, conn: VirConnect, missed: list[Event], found: list[SeenMachine]) -> None:
+        """Tell what was missed, and set the thresholds of machines that may have started meanwhile."""
+        for event in missed:
+            self._hand_on({**event, **(self._labels(conn, event["uuid"]) or _NO_LABELS)}, time.time())
         self._set_thresholds(conn, [machine.uuid for machine in found if machine.number is not None])
 
     def _look(self, conn: VirConnect) -> tuple[list[Event], list[SeenMachine]]:
@@ -187,10 +196,6 @@ class HypervisorEvents:
         if (change, reason) == ("started", "migrated"):
             self._arriving.add(uuid)
         return arriving and (change, reason) == ("stopped", "failed")
-
-    def _tell_missed(self, conn: VirConnect, events: list[Event]) -> None:
-        for event in events:
-            self._hand_on({**event, **(self._labels(conn, event["uuid"]) or _NO_LABELS)}, time.time())
 
     def _tell_of_hypervisor(self, change: str, **more: t.Any) -> None:
         self._hand_on({"type": "hypervisor", "change": change, **more}, time.time())

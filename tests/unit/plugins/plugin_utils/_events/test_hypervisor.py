@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 import typing as t
@@ -100,6 +101,29 @@ def test_what_does_not_fit_is_counted_and_found_again(events: HypervisorEvents, 
     assert rules.wait_for("started")["missed"] is False
     # Nothing is told of twice.
     assert len(rules.taken) == 1 + 1 + _SIZE + 1 + 1 + 1
+
+
+def test_tags_and_moves_of_lost_events_are_looked_up(
+    events: HypervisorEvents, rules: Rules, machine: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise rules would go by tags of earlier, and a crash would pass for the end of a move that is long over."""
+    started: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+    monkeypatch.setattr(events, "_set_thresholds", lambda _conn, uuids: started.put(uuids))
+    uuid = machine.UUIDString()
+    events._tags[uuid] = (["old"], True)
+    events._arriving.add(uuid)
+    assert events._buffer is not None
+    with events._buffer._changed:
+        events._buffer._lost = 1
+        events._buffer._changed.notify()
+    assert rules.wait_for("events_lost")["lost"] == 1
+    # It may have started in one that was lost.
+    assert started.get(timeout=_SECONDS) == [uuid]
+    assert events._arriving == set()
+    machine.suspend()
+    suspended = rules.wait_for("suspended")
+    machine.resume()
+    assert (suspended["managed"], suspended["tags"]) == (False, [])
 
 
 def test_after_a_silence_what_was_missed_is_found(events: HypervisorEvents, rules: Rules, machine: t.Any) -> None:
