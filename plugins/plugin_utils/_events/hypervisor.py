@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 import time
 import typing as t
 from collections.abc import Callable
 from datetime import datetime, timezone
 
-from ...module_utils._base.errors import VirtError, as_virt_error
+from ...module_utils._base.errors import UnreachableError, VirtError, as_virt_error
 from ...module_utils._base.xml import read_description
 from ...module_utils._host.connection import VirConnect, libvirt, open_connection, translate_errors
 from ...module_utils._host.machines.record import state_name
@@ -49,6 +50,16 @@ def _is_alive(conn: VirConnect) -> bool:
     return False
 
 
+def _host_counted(conn: VirConnect) -> int:
+    """What the host's CPUs have counted, idle or not, since it was started; 0 where that is not told.
+
+    https://libvirt.org/html/libvirt-libvirt-host.html#virNodeGetCPUStats
+    """
+    with contextlib.suppress(libvirt.libvirtError):
+        return sum(conn.getCPUStats(libvirt.VIR_NODE_CPU_STATS_ALL_CPUS, 0).values())
+    return 0
+
+
 class HypervisorEvents:
     """Tells what happens on one hypervisor. `run` blocks, for a thread of its own; `stop` ends it from any other."""
 
@@ -59,6 +70,7 @@ class HypervisorEvents:
         self._deliver = deliver
         self._stop = threading.Event()
         self._known = KnownMachines()
+        self._host_counted = 0
         # By UUID; those of `_stale` may be others now.
         self._tags: dict[str, tuple[list[str], bool]] = {}
         self._stale: set[str] = set()
@@ -141,7 +153,7 @@ class HypervisorEvents:
     def _catch_up(self, conn: VirConnect, missed: list[Event], found: list[SeenMachine]) -> None:
         """Tell what was missed, and set the thresholds of machines that may have started meanwhile."""
         for event in missed:
-            self._hand_on({**event, **(self._labels(conn, event["uuid"]) or _NO_LABELS)}, time.time())
+            self._hand_on(event, time.time())
         self._set_thresholds(conn, [machine.uuid for machine in found if machine.number is not None])
 
     def _look(self, conn: VirConnect) -> tuple[list[Event], list[SeenMachine]]:
@@ -158,7 +170,16 @@ class HypervisorEvents:
             prefix = {SHUTOFF: SHUTOFF_REASON, PAUSED: PAUSED_REASON}.get(state, "none ")
             reason = word(prefix, values.get("state.reason"))
             found.append(SeenMachine(domain.UUIDString(), domain.name(), state, machine_number(domain), reason))
-        return self._known.compare(found), found
+        known, counted = copy.copy(self._known), _host_counted(conn)
+        missed = []
+        for event in known.compare(found, host_restarted=0 < counted < self._host_counted):
+            labels = self._labels(conn, event["uuid"])
+            if labels is None:
+                # As in _tell. Nothing is noted, and the next connection finds it all.
+                raise UnreachableError("the connection has ended")
+            missed.append({**event, **labels})
+        self._known, self._host_counted = known, counted
+        return missed, found
 
     def _tell(self, conn: VirConnect, told: _Told, *, again: bool) -> None:
         """Hand on what libvirt told. again: it may have been found by _look already."""

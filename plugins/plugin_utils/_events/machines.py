@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Event = dict[str, t.Any]
 SHUTOFF, RUNNING, PAUSED = "shutoff", "running", "paused"
 _UNKNOWN = "unknown"
+# As libvirt tells of a new name: the machine is undefined under the old one, and defined under the new one.
+_RENAMED = "renamed"
+# A run that is over, under whatever ID; libvirt's are from 1 on.
+_EARLIER = 0
 # In what state a change leaves a machine. What is not here does not say it.
 _STATES = {
     "started": RUNNING,
@@ -75,15 +79,18 @@ class KnownMachines:
         machines[uuid] = after
         return before is None or (before.state, before.number) != (after.state, after.number)
 
-    def compare(self, found: Iterable[SeenMachine]) -> list[Event]:
+    def compare(self, found: Iterable[SeenMachine], *, host_restarted: bool = False) -> list[Event]:
         """What must have happened for the machines to be as they are found now, and take notice of it.
 
-        The first time nothing has: there is nothing to compare with.
+        The first time nothing has: there is nothing to compare with. host_restarted: since the last time; libvirt
+        begins to count the runs anew then.
         """
         now = {machine.uuid: machine for machine in found}
         before, self._machines = self._machines, now
         if before is None:
             return []
+        if host_restarted:
+            before = {m.uuid: m if m.number is None else replace(m, number=_EARLIER) for m in before.values()}
         events: list[Event] = []
         for uuid in sorted({*before, *now}, key=lambda key: (now.get(key) or before[key]).name):
             events += _between(before.get(uuid), now.get(uuid))
@@ -106,6 +113,8 @@ def _between(before: SeenMachine | None, after: SeenMachine | None) -> list[Even
         # Why it ended is known only while it is off.
         events.append(_event(after, "stopped", after.reason if after.number is None else _UNKNOWN))
         was = SHUTOFF
+    if before is not None and before.name != after.name:
+        events += [_event(before, "undefined", _RENAMED), _event(after, "defined", _RENAMED)]
     if after.number is not None:
         if ran != after.number:
             events.append(_event(after, "started"))

@@ -12,6 +12,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnreachableError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
@@ -191,6 +192,42 @@ def test_what_came_before_the_end_of_a_connection_is_told_with_its_labels(rules:
     events._stale.add(uuid)
     events._tell(ended, stopped, again=False)
     assert [(event["tags"], event["managed"]) for event in rules.taken] == [(["web"], True)]
+    conn.close()
+
+
+def test_what_was_missed_is_told_when_its_labels_can_be_had(
+    rules: Rules, machine: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the connection ends again before that, the next one finds it."""
+    events = HypervisorEvents("hv1", read_request({"hypervisors": {"hv1": SHARED}}), rules.take)
+    conn = libvirt.open(SHARED)
+    events._look(conn)
+    machine.destroy()
+    with monkeypatch.context() as patched:
+        patched.setattr(events, "_labels", lambda _conn, _uuid: None)
+        with pytest.raises(UnreachableError, match="the connection has ended"):
+            events._greet(conn)
+    assert rules.taken == []
+    events._greet(conn)
+    assert [(event["change"], event.get("managed")) for event in rules.taken] == [
+        ("connected", None),
+        ("stopped", False),
+    ]
+    conn.close()
+
+
+def test_a_restart_of_the_host_is_noticed(rules: Rules, machine: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what its CPUs have counted since it was started."""
+    events = HypervisorEvents("hv1", read_request({"hypervisors": {"hv1": SHARED}}), rules.take)
+    conn = libvirt.open(SHARED)
+    counted = iter([500, 700, 90])
+    monkeypatch.setattr(libvirt.virConnect, "getCPUStats", lambda *_given: {"user": 10, "idle": next(counted)})
+    assert events._look(conn)[0] == []
+    assert events._look(conn)[0] == []
+    assert [(one["change"], one["machine"]) for one in events._look(conn)[0]] == [
+        ("stopped", "test"),
+        ("started", "test"),
+    ]
     conn.close()
 
 

@@ -57,6 +57,24 @@ def test_every_change_between_two_looks_is_found(before: str, after: str) -> Non
     assert known.compare(seen(after)) == []
 
 
+def test_one_that_runs_under_the_same_number_after_its_host_has_restarted_was_started_anew() -> None:
+    """libvirt counts from 1 again then."""
+    known = KnownMachines()
+    known.compare(seen("up"))
+    assert words(known.compare(seen("up"), host_restarted=True)) == ["stopped", "started"]
+    assert words(known.compare(seen("off"), host_restarted=True)) == ["stopped failed"]
+    assert known.compare(seen("off"), host_restarted=True) == []
+
+
+def test_a_new_name_is_found_as_libvirt_tells_it() -> None:
+    known = KnownMachines()
+    known.compare(seen("up"))
+    found = known.compare([SeenMachine("u", "web2", "running", 6)])
+    assert words(found) == ["stopped", "undefined renamed", "defined renamed", "started"]
+    assert [one["machine"] for one in found[1:3]] == ["web1", "web2"]
+    assert known.compare([SeenMachine("u", "web2", "running", 6)]) == []
+
+
 def event(change: str, reason: str = "unknown") -> dict[str, t.Any]:
     return {"type": "lifecycle", "machine": "web1", "uuid": "u", "change": change, "reason": reason, "missed": False}
 
