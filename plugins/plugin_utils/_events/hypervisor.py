@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 
 from ...module_utils._base.errors import UnreachableError, VirtError, as_virt_error
 from ...module_utils._base.xml import read_description
-from ...module_utils._host.connection import VirConnect, libvirt, open_connection, translate_errors
+from ...module_utils._host.connection import VirConnect, libvirt, map_in_threads, open_connection, translate_errors
 from ...module_utils._host.machines.record import state_name
 from ...module_utils._model.metadata.machine import read_notes
 from ...module_utils._model.metadata.migration import is_flush_name
@@ -29,6 +29,7 @@ from .words import PAUSED_REASON, SHUTOFF_REASON, word
 # Gets each event; returns when there is room for the next.
 Deliver = Callable[[Event], None]
 _FIRST_RETRY_SECONDS = 1.0
+_THRESHOLD_THREADS, _THRESHOLD_SECONDS = 16, 20.0
 _NO_LABELS: Event = {"tags": [], "managed": False}
 
 
@@ -242,6 +243,12 @@ class HypervisorEvents:
         return {"tags": tags, "managed": managed}
 
     def _set_thresholds(self, conn: VirConnect, uuids: list[str]) -> None:
-        if self._request.threshold_percent is not None:
-            for uuid in uuids:
-                set_thresholds(conn, uuid, self._request.threshold_percent)
+        percent = self._request.threshold_percent
+        if percent is not None:
+            # This asks QEMU, for whose answer libvirt waits without end: one that hangs is not to hold up the events.
+            map_in_threads(
+                lambda uuid: set_thresholds(conn, uuid, percent),
+                uuids,
+                threads=_THRESHOLD_THREADS,
+                timeout_seconds=_THRESHOLD_SECONDS,
+            )

@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Unr
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
+from ansible_collections.brine.virt.plugins.plugin_utils._events import hypervisor
 from ansible_collections.brine.virt.plugins.plugin_utils._events.hypervisor import HypervisorEvents, _Told
 from ansible_collections.brine.virt.plugins.plugin_utils._events.request import read_request
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._events.conftest import SHARED
@@ -229,6 +230,27 @@ def test_a_restart_of_the_host_is_noticed(rules: Rules, machine: t.Any, monkeypa
         ("started", "test"),
     ]
     conn.close()
+
+
+def test_a_qemu_that_hangs_holds_up_no_events(rules: Rules, machine: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """libvirt sets limits of disks in QEMU, and waits for it without end."""
+    end, others = threading.Event(), threading.Event()
+
+    def set_thresholds(_conn: t.Any, uuid: str, _percent: int) -> None:
+        if uuid == machine.UUIDString():
+            end.wait(_SECONDS)
+        others.set()
+
+    monkeypatch.setattr(hypervisor, "set_thresholds", set_thresholds)
+    monkeypatch.setattr(hypervisor, "_THRESHOLD_SECONDS", 0.5)
+    request = read_request({"hypervisors": {"hv1": SHARED}, "threshold_percent": 80})
+    events = HypervisorEvents("hv1", request, rules.take)
+    waiting = threading.Thread(target=events._set_thresholds, args=(None, [machine.UUIDString(), "other"]), daemon=True)
+    waiting.start()
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert others.is_set()
+    end.set()
 
 
 def test_a_move_that_fails_is_no_crash_of_its_target(rules: Rules, machine: t.Any) -> None:
