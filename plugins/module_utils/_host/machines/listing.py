@@ -21,7 +21,7 @@ from ..._base.xml import etree, read_description
 from ..._model.attachments import agent_is_connected
 from ..._model.metadata.machine import read_notes
 from ..._model.metadata.migration import is_flush_name
-from ..connection import ItemResult, VirConnect, libvirt, map_in_threads, suppress_codes, translate_errors
+from ..connection import ItemResult, VirConnect, libvirt, map_in_threads, run_in_time, suppress_codes, translate_errors
 from .addresses import AddressSearch, AgentLimits, Leases, best_first
 from .record import (
     ACTIVE_STATES,
@@ -39,6 +39,7 @@ from .record import (
 # One answer takes as long as the line is: the more machines, the more of them are asked at once.
 _FEWEST_THREADS, _MACHINES_A_THREAD = 8, 20
 VirDomain = t.Any
+Answer = t.TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,15 @@ def observe_machines(
     (``pending_of``), one call more for each. placement: for who chooses hypervisors: with the machines that another one
     is sending here just now, marked ``arriving``; until they run here they are that one's. And of each with
     ``noted_disks``, also those that it gets with its next start. threads: how many machines are asked at once at most;
-    fewer where there are few. timeout_seconds: limit for the calls that go to single machines, together;
-    agent_timeout_seconds: for one answer of one guest agent, and none is asked after half of that limit.
+    fewer where there are few. timeout_seconds: limit for all but the lists of machines, together, half of it for sizes
+    and pools; agent_timeout_seconds: for one answer of one guest agent, and none is asked after half of what is left.
     A machine that cannot be read stays in the list, with what is known and the reason in its ``errors``. Raises
     VirtError only when the list itself cannot be had.
     """
-    bulk = _ask_in_bulk(conn, names, sizes)
-    limits = AgentLimits(agent_timeout_seconds, timeout_seconds and time.monotonic() + timeout_seconds / 2)
+    end = timeout_seconds and time.monotonic() + timeout_seconds
+    bulk = _ask_in_bulk(conn, names, sizes, timeout_seconds and timeout_seconds / 2)
+    left = end and max(0.1, end - time.monotonic())
+    limits = AgentLimits(agent_timeout_seconds, left and time.monotonic() + left / 2)
     leases = Leases(conn) if addresses else None
     threads = min(threads, max(_FEWEST_THREADS, len(bulk.domains) // _MACHINES_A_THREAD))
 
@@ -98,8 +101,7 @@ def observe_machines(
 
     records = []
     searches: dict[str, AddressSearch] = {}
-    end = timeout_seconds and time.monotonic() + timeout_seconds
-    outcomes = map_in_threads(read, bulk.domains, threads=threads, timeout_seconds=timeout_seconds)
+    outcomes = map_in_threads(read, bulk.domains, threads=threads, timeout_seconds=left)
     for domain, outcome in zip(bulk.domains, outcomes):
         if outcome.error is not None:
             records.append(_unread_record(domain, bulk, f"the machine could not be read: {outcome.error}"))
@@ -134,31 +136,46 @@ def _add_addresses(
             record["errors"].append(f"its addresses are not known: {'no time left' if seconds == 0 else error}")
 
 
-def _ask_in_bulk(conn: VirConnect, names: Iterable[str] | None, sizes: bool) -> BulkAnswer:
+def _ask_in_bulk(
+    conn: VirConnect, names: Iterable[str] | None, sizes: bool, timeout_seconds: float | None = None
+) -> BulkAnswer:
+    """timeout_seconds: limit for what can be done without, all but the lists."""
+    if timeout_seconds and names is not None:
+        timeout_seconds /= 2  # one question comes after the other then
+
+    def in_time(what: str, ask: t.Callable[[], Answer]) -> Answer:
+        return run_in_time(ask, timeout_seconds, f"{what}: no answer") if timeout_seconds else ask()
+
     def list_domains(flags: int) -> list[VirDomain]:
         with translate_errors("cannot list the machines"):
             return [domain for domain in conn.listAllDomains(flags) if not is_flush_name(domain.name())]
 
     # vCPUs and memory stand in the XML, which is asked for anyway; as statistics they would make libvirt question each
-    # running QEMU. NOWAIT: a machine that is busy with a job must not hold up the others.
+    # running QEMU. NOWAIT: a machine that is busy with a job must not hold up the others. One whose QEMU hangs would:
+    # who asks it first waits without end. So does a pool whose file server is away.
     wanted_stats = libvirt.VIR_DOMAIN_STATS_STATE | (libvirt.VIR_DOMAIN_STATS_BLOCK if sizes else 0)
 
     nowait = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
 
     def stats_of(domains: Sequence[VirDomain] | None) -> dict[str, Mapping[str, t.Any]]:
-        with translate_errors("cannot read the states and disk sizes of the machines in one call"):
-            if domains is None:
-                found = conn.getAllDomainStats(wanted_stats, nowait)
-            else:
-                found = conn.domainListGetStats(domains, wanted_stats, nowait)
-            return {domain.UUIDString(): values for domain, values in found}
+        what = "cannot read the states and disk sizes of the machines in one call"
+
+        def ask() -> dict[str, Mapping[str, t.Any]]:
+            with translate_errors(what):
+                if domains is None:
+                    found = conn.getAllDomainStats(wanted_stats, nowait)
+                else:
+                    found = conn.domainListGetStats(domains, wanted_stats, nowait)
+                return {domain.UUIDString(): values for domain, values in found}
+
+        return in_time(what, ask)
 
     questions: list[t.Callable[[], t.Any]] = [
         lambda: list_domains(0),
         lambda: list_domains(libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART),
         lambda: list_domains(libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT),
         lambda: list_domains(libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE),
-        (lambda: read_known_pools(conn)) if sizes else (lambda: NO_POOLS),
+        lambda: in_time("cannot read the storage pools", lambda: read_known_pools(conn)) if sizes else NO_POOLS,
         *([lambda: stats_of(None)] if names is None else []),
     ]
     answers = map_in_threads(lambda ask: ask(), questions, threads=len(questions))

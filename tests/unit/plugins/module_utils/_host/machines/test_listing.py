@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import listing
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.addresses import AgentLimits
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
@@ -125,3 +126,27 @@ def test_busy_guest_agents_keep_nothing_but_addresses_from_anybody(
     assert late and all("its addresses are not known: no answer within" in one["errors"][-1] for one in late)
     read = [{key: record[key] for key in ("name", "vcpus", "memory_mib", "state")} for record in records]
     assert read == [{key: record[key] for key in ("name", "vcpus", "memory_mib", "state")} for record in plain]
+
+
+@pytest.mark.parametrize("names", [None, ["web1"]])
+def test_a_qemu_or_a_pool_that_hangs_keeps_nothing_but_sizes_from_anybody(
+    node_uri: str, monkeypatch: pytest.MonkeyPatch, names: list[str] | None
+) -> None:
+    """libvirt waits without end for QEMU's answer about its disks, unless somebody else waits for one already."""
+    end = threading.Event()
+    calls = ("getAllDomainStats", "domainListGetStats", "listAllStoragePools")
+    for call in calls:
+        monkeypatch.setattr(libvirt.virConnect, call, lambda *_given: end.wait(600))
+    try:
+        with open_connection(node_uri) as conn:
+            records = observe_machines(conn, addresses=True, names=names, timeout_seconds=2)
+    finally:
+        end.set()
+    web1 = records[-1]
+    assert (web1["state"], web1["vcpus"], web1["address"]) == ("running", 2, "192.168.122.129")
+    limit = "1 s" if names is None else "0.5 s"
+    assert web1["errors"] == [
+        f"cannot read the states and disk sizes of the machines in one call: no answer within {limit}",
+        f"cannot read the storage pools: no answer within {limit}",
+        "disk vda: its size is unknown for now: the machine is busy",
+    ]
