@@ -231,6 +231,21 @@ class suppress_codes:  # noqa: N801 - used like contextlib.suppress
         return isinstance(exc, libvirt.libvirtError) and exc.get_error_code() in self._codes
 
 
+def of_those_there(things: t.Iterable[Item], ask: t.Callable[[Item], Value]) -> list[Value]:
+    """``ask(thing)`` of each, such as its XML, without those that have gone since they were listed."""
+    gone = [
+        libvirt.VIR_ERR_NO_INTERFACE,
+        libvirt.VIR_ERR_NO_NETWORK,
+        libvirt.VIR_ERR_NO_STORAGE_POOL,
+        libvirt.VIR_ERR_NO_STORAGE_VOL,
+    ]
+    found = []
+    for thing in things:
+        with suppress_codes(*gone):
+            found.append(ask(thing))
+    return found
+
+
 @dataclass(frozen=True)
 class ItemResult(t.Generic[Value]):
     """What became of one item: its value, or the error instead."""

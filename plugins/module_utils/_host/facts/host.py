@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from ..._base.errors import VirtError
 from ..._base.xml import MIB, etree, read_description
 from ..._model.image.name import parse_image_volume
-from ..connection import VirConnect, by_name, is_local, translate_errors
+from ..connection import VirConnect, by_name, is_local, of_those_there, translate_errors
 from ..machines.listing import observe_machines
 from ..machines.record import ACTIVE_STATES
 from .cpu_baseline import observe_guest_cpu, version_text
@@ -187,16 +187,17 @@ def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:
         if pool is None or not pool.isActive():
             return []
         volumes = [(parse_image_volume(name), v) for name, v in by_name(pool.listAllVolumes()).items()]
-        described = [
-            (parsed, v.name(), read_description(f"volume {v.name()}", v.XMLDesc())) for parsed, v in volumes if parsed
-        ]
+        described = of_those_there(
+            [(parsed, v) for parsed, v in volumes if parsed],
+            lambda image: (image[0], read_description(f"volume {image[0].volume}", image[1].XMLDesc())),
+        )
     images = []
-    for parsed, volume, root in sorted(described, key=lambda entry: entry[1]):
+    for parsed, root in sorted(described, key=lambda entry: entry[0].volume):
         virtual_size = int(root.findtext("capacity") or 0)
         images.append(
             {
                 "name": parsed.name,
-                "volume": volume,
+                "volume": parsed.volume,
                 "pool": image_pool,
                 "format": parsed.format,
                 "size_mib": _mib_rounded_up(int(root.findtext("allocation") or 0)),

@@ -12,7 +12,7 @@ import typing as t
 from ..._base.errors import ConflictError, HostError, NotFoundError, UnsupportedError, one_of_these
 from ..._base.files import read_text
 from ..._base.xml import attribute, etree, read_description
-from ..connection import VirConnect, is_local, libvirt, translate_errors
+from ..connection import VirConnect, is_local, libvirt, of_those_there, translate_errors
 
 _LINKS = "/sys/class/net"
 # 11.0.0, as libvirt counts its versions.
@@ -30,7 +30,7 @@ def observe_networks(conn: VirConnect, errors: list[str] | None = None) -> list[
     with translate_errors("cannot list the networks"):
         active = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)}
         autostart = {n.name() for n in conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_AUTOSTART)}
-        described = [_describe(network, errors) for network in conn.listAllNetworks()]
+        described = of_those_there(conn.listAllNetworks(), lambda network: _describe(network, errors))
     networks = []
     for name, bridge, forward in sorted(described, key=lambda entry: entry[0]):
         networks.append(
@@ -220,8 +220,8 @@ def _kernel_bridges(root: str = _LINKS) -> list[str]:
 
 def _interface_driver_bridges(conn: VirConnect) -> list[str]:
     with translate_errors("cannot list the bridges"):
-        return [
-            interface.name()
-            for interface in conn.listAllInterfaces()
-            if read_description(f"interface {interface.name()}", interface.XMLDesc()).get("type") == "bridge"
-        ]
+        described = of_those_there(
+            conn.listAllInterfaces(),
+            lambda one: (one.name(), read_description(f"interface {one.name()}", one.XMLDesc())),
+        )
+        return [name for name, root in described if root.get("type") == "bridge"]

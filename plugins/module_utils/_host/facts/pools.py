@@ -12,7 +12,7 @@ import typing as t
 
 from ..._base.files import MOUNTS, Mount, mount_of, read_mounts
 from ..._base.xml import MIB, attribute, etree, read_description
-from ..connection import VirConnect, libvirt, translate_errors
+from ..connection import VirConnect, libvirt, of_those_there, translate_errors
 from ..storage.pool_refresh import is_started
 
 # Pools whose space is that of a mounted file system.
@@ -34,10 +34,12 @@ def observe_pools(conn: VirConnect, *, local: bool) -> list[dict[str, t.Any]]:
         active = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)}
         starting = conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_AUTOSTART)
         autostart = {p.name() for p in starting}
-        active |= {p.name() for p in starting if p.name() not in active and is_started(p)}
-        described = [
-            (p.name(), read_description(f"storage pool {p.name()}", p.XMLDesc())) for p in conn.listAllStoragePools()
-        ]
+        lost = [p for p in starting if p.name() not in active]
+        active |= {name for name, is_up in of_those_there(lost, lambda p: (p.name(), is_started(p))) if is_up}
+        described = of_those_there(
+            conn.listAllStoragePools(),
+            lambda p: (p.name(), read_description(f"storage pool {p.name()}", p.XMLDesc())),
+        )
     pools = []
     for name, root in sorted(described, key=lambda pair: pair[0]):
         path = root.findtext("target/path")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import host as host_facts
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks as host_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import observe_host
@@ -246,3 +246,37 @@ def test_a_network_that_no_parser_takes_is_listed_with_an_error(node_uri: str, m
     ]
     (error,) = host["errors"]
     assert error.startswith("the description of network default cannot be read as XML: Entity 'x' not defined")
+
+
+_GONE = {
+    "pools": (libvirt.virStoragePool, "default"),
+    "networks": (libvirt.virNetwork, "default"),
+    "images": (libvirt.virStorageVol, "debian-0123456789abcdef.qcow2"),
+}
+
+
+@pytest.mark.parametrize("subset", _GONE)
+def test_what_goes_while_it_is_listed_hides_nothing_else(
+    node_uri: str, monkeypatch: pytest.MonkeyPatch, subset: str
+) -> None:
+    """Others remove pools, networks and images at the same time."""
+    kind, name = _GONE[subset]
+    codes = {"pools": "NO_STORAGE_POOL", "networks": "NO_NETWORK", "images": "NO_STORAGE_VOL"}
+    describe = kind.XMLDesc
+
+    def gone(thing: t.Any, flags: int = 0) -> str:
+        if thing.name() != name:
+            return str(describe(thing, flags))
+        error = libvirt.libvirtError("")
+        error.err = (getattr(libvirt, f"VIR_ERR_{codes[subset]}"), 0, "it is not there", 2, None, None, None, 0, 0)
+        raise error
+
+    def names() -> tuple[set[str], list[str]]:
+        with open_connection(node_uri) as conn:
+            host = observe_host(conn, image_pool="images", subsets=[subset])
+        return {one["volume" if subset == "images" else "name"] for one in host[subset]}, host["errors"]
+
+    before, errors = names()
+    assert name in before
+    monkeypatch.setattr(kind, "XMLDesc", gone)
+    assert names() == (before - {name}, errors)
