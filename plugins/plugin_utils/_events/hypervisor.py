@@ -185,7 +185,8 @@ class HypervisorEvents:
     def _tell(self, conn: VirConnect, told: _Told, *, again: bool) -> None:
         """Hand on what libvirt told. again: it may have been found by _look already."""
         event = told.event
-        if event["type"] == METADATA or event.get("change") == "defined":
+        # One that is started here may have been elsewhere since it was here last.
+        if event["type"] == METADATA or event.get("change") in ("defined", "started"):
             self._stale.add(event["uuid"])
         if event["type"] == METADATA:
             return
@@ -203,6 +204,9 @@ class HypervisorEvents:
                 self._set_thresholds(conn, [event["uuid"]])
         more: Event = {"arriving": True} if move_failed else {}
         self._hand_on({**event, **more, **(labels or _NO_LABELS)}, told.at)
+        if event.get("change") == "undefined" and told.number is None:
+            self._tags.pop(event["uuid"], None)
+            self._stale.discard(event["uuid"])
         if move_failed:
             head = {"type": "migration", "machine": event["machine"], "uuid": event["uuid"]}
             self._hand_on({**head, "change": "failed", **(labels or _NO_LABELS)}, told.at)

@@ -253,6 +253,33 @@ def test_a_qemu_that_hangs_holds_up_no_events(rules: Rules, machine: t.Any, monk
     end.set()
 
 
+def test_tags_are_those_of_now_when_a_machine_comes_back_and_are_kept_no_longer_than_it(
+    rules: Rules, machine: t.Any
+) -> None:
+    """It may have got others on another hypervisor; and of thousands that come and go nothing is to stay."""
+    events = HypervisorEvents("hv1", read_request({"hypervisors": {"hv1": SHARED}}), rules.take)
+    conn = libvirt.open(SHARED)
+    events._look(conn)
+    uuid = machine.UUIDString()
+    head = {"type": "lifecycle", "machine": "test", "uuid": uuid, "reason": "migrated", "missed": False}
+
+    def tell(change: str, number: int | None) -> list[str]:
+        events._tell(conn, _Told({**head, "change": change}, number, time.time()), again=False)
+        return list(rules.taken[-1]["tags"])
+
+    events._tags[uuid] = (["old"], True)
+    assert tell("stopped", None) == ["old"]
+    assert tell("started", 9) == []
+    events._tags[uuid] = (["new"], True)
+    # It runs on.
+    assert tell("undefined", 9) == ["new"]
+    assert uuid in events._tags
+    assert tell("stopped", None) == ["new"]
+    assert tell("undefined", None) == ["new"]
+    assert uuid not in events._tags
+    conn.close()
+
+
 def test_a_move_that_fails_is_no_crash_of_its_target(rules: Rules, machine: t.Any) -> None:
     """libvirt 9.0 says it as it says that a QEMU has died, and nothing at the source."""
     events = HypervisorEvents("hv1", read_request({"hypervisors": {"hv1": SHARED}}), rules.take)
