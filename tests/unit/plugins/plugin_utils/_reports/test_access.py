@@ -78,7 +78,7 @@ def test_one_that_is_off_has_only_its_log() -> None:
 
 
 KEYS = ["ssh-ed25519 AAAA"]
-SEEN = {"uuid": "u1", "host_keys": KEYS, "user": "ansible", "address": "192.0.2.17"}
+SEEN: dict[str, t.Any] = {"uuid": "u1", "host_keys": KEYS, "user": "ansible", "address": "192.0.2.17"}
 CHECKED = "-o StrictHostKeyChecking=yes"
 
 
