@@ -22,8 +22,9 @@ from ..storage.full_disk import disk_full
 from .stream import HashedContent, ProgressCallback, copy_stream, file_chunks, no_progress, with_progress
 
 PART_PREFIX = ".brine-part-"
-# Only where a directory cannot be locked; see locked_directory.
+# Beside the lock of the directory; see locked_directory.
 LOCK_FILE = ".brine-lock"
+_NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 # What a stream of unknown length leaves free on a file system: this much, or this part of a small one.
 _RESERVE_BYTES = 1024**3
@@ -155,38 +156,35 @@ class FreeSpaceGuard:
 
 
 @contextlib.contextmanager
-def locked_directory(path: str, deadline: Deadline) -> t.Iterator[None]:
+def locked_directory(path: str, deadline: Deadline, *, shared: bool = False) -> t.Iterator[None]:
     """The directory is this process's alone, among all that ask, for the block. A killed process holds no lock.
 
-    Raises HostError when another one has it until the deadline.
+    shared: other hosts may see the directory. The lock of a directory is not theirs on NFS, nor where user space serves
+    it (nfs_dir_operations in fs/nfs/dir.c and fuse_dir_operations in fs/fuse/dir.c of Linux have no flock), but that of
+    a file is. Raises HostError when another process has it until the deadline.
     """
-    with disk_errors(f"cannot lock {path}"):
-        lock_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            try:
-                _lock(lock_fd, path, deadline)
-            except OSError as exc:
-                if exc.errno != errno.EBADF:
-                    raise
-                # NFS wants a file that is open for writing: nfs(5), flock(2).
-                os.close(lock_fd)
-                lock_fd = os.open(os.path.join(path, LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o600)
-                _lock(lock_fd, path, deadline)
-        except BaseException:
-            os.close(lock_fd)
-            raise
-    try:
+    with contextlib.ExitStack() as held:
+        with disk_errors(f"cannot lock {path}"):
+            _lock(held, path, os.O_RDONLY | os.O_DIRECTORY, path, deadline)
+            if shared:
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+                try:
+                    _lock(held, os.path.join(path, LOCK_FILE), flags, path, deadline)
+                except OSError as exc:
+                    # A mount without locks: those of other hosts cannot be seen then.
+                    if exc.errno not in _NO_SUCH_LOCKS:
+                        raise
         yield
-    finally:
-        os.close(lock_fd)
 
 
-def _lock(lock_fd: int, path: str, deadline: Deadline) -> None:
+def _lock(held: contextlib.ExitStack, name: str, flags: int, directory: str, deadline: Deadline) -> None:
+    lock_fd = os.open(name, flags | os.O_CLOEXEC, 0o600)
+    held.callback(os.close, lock_fd)
     try:
         lock_descriptor(lock_fd, deadline.left)
     except LockTimeout as exc:
         raise HostError(
-            f"another run is working on the images in {path}, and did not finish within {deadline.seconds:g} s"
+            f"another run is working on the images in {directory}, and did not finish within {deadline.seconds:g} s"
         ) from exc
 
 

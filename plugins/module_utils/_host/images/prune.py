@@ -20,7 +20,7 @@ from ..locks import LOCK_DIR, hypervisor_lock
 from ..storage.pool_refresh import refresh_pool
 from ..storage.pools import Pool, Pools
 from ..storage.proof import by_hand
-from ..storage.shared_pools import seen_elsewhere
+from ..storage.shared_pools import seen_elsewhere, shared_because
 from ..storage.usage import Usage, unseen_users
 from ..storage.volumes import delete_volume, volume_names
 from .clustered import clear_parts, clones_of, delete_image, not_brought, stored_seconds
@@ -187,7 +187,8 @@ def _alone(pool: Pool, deadline: Deadline, *, check_mode: bool) -> t.Iterator[No
         with machines_lock:
             yield
         return
-    with machines_lock, image_files.locked_directory(pool.path, deadline):
+    shared = shared_because(pool) is not None
+    with machines_lock, image_files.locked_directory(pool.path, deadline, shared=shared):
         if image_files.clear_parts(pool.path):
             refresh_pool(pool.handle, pool.name)
         yield

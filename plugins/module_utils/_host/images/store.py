@@ -128,8 +128,8 @@ class ImageStore:
 
     def bring(self, name: str, source: ImageSource, deadline: Deadline) -> StoreResult:
         """Have an image in the store. Whatever fails leaves the store as it was."""
-        directory = self._pool.path
-        with image_files.locked_directory(directory, deadline):
+        directory, shared = self._pool.path, shared_because(self._pool) is not None
+        with image_files.locked_directory(directory, deadline, shared=shared):
             # libvirt may have taken them for volumes.
             self._look_again(bool(image_files.clear_parts(directory)))
             # Another run may have brought it while this one waited for the lock.

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import typing as t
+from contextlib import nullcontext
 
 import pytest
 
@@ -112,24 +113,51 @@ def test_a_killed_run_holds_no_lock_and_what_it_left_is_removed(
     assert os.listdir(tmp_path) == ["image.raw"]
 
 
-def test_where_a_directory_cannot_be_locked_a_file_in_it_is(tmp_path: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def other_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """flock of a directory as on NFS, and of what user space serves: each host has locks of its own."""
     flock = fcntl.flock
 
-    def flock_as_on_nfs(fd: int, operation: int) -> None:
-        if os.path.isdir(f"/proc/self/fd/{fd}"):
-            raise OSError(errno.EBADF, "Bad file descriptor")
-        flock(fd, operation)
+    def flock_of_one_host(fd: int, operation: int) -> None:
+        if not os.path.isdir(f"/proc/self/fd/{fd}"):
+            flock(fd, operation)
 
-    monkeypatch.setattr(fcntl, "flock", flock_as_on_nfs)
-    with image_files.locked_directory(str(tmp_path), Deadline(600)):
+    monkeypatch.setattr(fcntl, "flock", flock_of_one_host)
+
+
+@pytest.mark.usefixtures("other_host")
+def test_a_directory_that_other_hosts_see_is_locked_for_them_as_well(tmp_path: t.Any) -> None:
+    with image_files.locked_directory(str(tmp_path), Deadline(600), shared=True):
         with (
-            pytest.raises(HostError, match="another run"),
-            image_files.locked_directory(str(tmp_path), Deadline(0)),
+            pytest.raises(HostError, match=f"another run is working on the images in {tmp_path}, and"),
+            image_files.locked_directory(str(tmp_path), Deadline(0), shared=True),
         ):
             pass
         assert os.listdir(tmp_path) == [image_files.LOCK_FILE]
-    with image_files.locked_directory(str(tmp_path), Deadline(0)):
+    with image_files.locked_directory(str(tmp_path), Deadline(0), shared=True):
         pass
+
+
+@pytest.mark.parametrize(("error", "goes_on"), [(errno.ENOLCK, True), (errno.EIO, False)])
+def test_a_mount_without_locks_is_worked_on_all_the_same(
+    tmp_path: t.Any, monkeypatch: pytest.MonkeyPatch, error: int, goes_on: bool
+) -> None:
+    flock = fcntl.flock
+
+    def no_flock_of_files(fd: int, operation: int) -> None:
+        if not os.path.isdir(f"/proc/self/fd/{fd}"):
+            raise OSError(error, os.strerror(error))
+        flock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", no_flock_of_files)
+    expected = nullcontext() if goes_on else pytest.raises(HostError, match="cannot lock .*: Input/output error")
+    with expected, image_files.locked_directory(str(tmp_path), Deadline(0), shared=True):
+        pass
+
+
+def test_a_directory_of_this_host_alone_gets_no_file(tmp_path: t.Any) -> None:
+    with image_files.locked_directory(str(tmp_path), Deadline(0)):
+        assert os.listdir(tmp_path) == []
 
 
 def test_a_directory_that_is_not_there_is_one_sentence(tmp_path: t.Any) -> None:

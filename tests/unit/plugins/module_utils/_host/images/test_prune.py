@@ -18,7 +18,11 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, locked_directory
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import (
+    LOCK_FILE,
+    Deadline,
+    locked_directory,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance import keep_provenance, load_provenance
 from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import (
     PruneOptions,
@@ -464,3 +468,12 @@ def test_pruning_waits_for_machines_that_are_being_made_and_images_that_come(hos
             os.close(fd)
     prune(600)
     assert host.volumes() == set()
+
+
+def test_pruning_a_shared_pool_waits_for_other_hypervisors(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_prune, "shared_because", lambda _pool: "it is NFS")
+    with image_prune._alone(Pools(host.conn).get("images"), Deadline(600), check_mode=False):
+        fd = os.open(host.store / LOCK_FILE, os.O_RDWR)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(fd)

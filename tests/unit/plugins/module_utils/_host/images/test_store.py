@@ -8,6 +8,7 @@ Bringing images in is proven on real hypervisors by tests/integration/lab/virt_i
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import threading
@@ -19,7 +20,11 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images import store as image_store
-from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline, locked_directory
+from ansible_collections.brine.virt.plugins.module_utils._host.images.files import (
+    Deadline,
+    locked_directory,
+    partial_file,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImageSource
 from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import PruneOptions, prune_images
 from ansible_collections.brine.virt.plugins.module_utils._host.images.store import ImageStore, require_own_host
@@ -124,6 +129,22 @@ def test_what_another_hypervisor_has_brought_to_a_shared_store_is_not_replaced(
     brought = store.bring("new", wanted, Deadline(600))
     assert (brought.new, brought.kept.image.volume) == (False, volume)
     assert path.stat().st_ino == before
+
+
+def test_two_hypervisors_do_not_take_each_others_half_image_from_a_shared_store(
+    store: ImageStore, tmp_path: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them has a lock of its own of the directory there: see locked_directory."""
+    flock, directory, source = fcntl.flock, tmp_path / "store", tmp_path / "source.raw"
+    source.write_bytes(b"\x03" * 512)
+    monkeypatch.setattr(image_store, "shared_because", lambda _pool: "it is NFS")
+    monkeypatch.setattr(
+        fcntl, "flock", lambda fd, how: None if os.path.isdir(f"/proc/self/fd/{fd}") else flock(fd, how)
+    )
+    with locked_directory(str(directory), Deadline(600), shared=True), partial_file(str(directory)) as part:
+        with pytest.raises(HostError, match="another run is working on the images"):
+            store.bring("new", ImageSource(path=str(source)), Deadline(0))
+        assert os.path.exists(part.path)
 
 
 @pytest.mark.parametrize("read_only", [False, True])
