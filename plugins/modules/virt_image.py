@@ -301,7 +301,7 @@ EXAMPLES = r"""
   brine.virt.virt_image:
     state: pruned
     used_elsewhere: >-
-      {{ ansible_play_hosts_all | map('extract', hostvars, ['seen', 'used_here']) | flatten | unique }}
+      {{ groups['hypervisors'] | map('extract', hostvars, ['seen', 'used_here']) | flatten | unique }}
   run_once: true
 
 - name: Remove one build, unless something uses it
