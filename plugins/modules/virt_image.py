@@ -156,8 +156,8 @@ options:
     description:
       - The storage pool that the store is in. It must be of type dir, fs or netfs, and active.
       - For O(state=absent) and O(state=pruned) it may be of type rbd too. An image is copied into such a pool when the
-        first machine is created from it there. An image that has a clone is in use, and a volume that only has the
-        name of an image is kept.
+        first machine is created from it there. An image that has a clone, or a snapshot of somebody else's, is in
+        use, and a volume that only has the name of an image is kept.
     type: str
     default: images
   keep:

@@ -19,10 +19,10 @@ description:
     mark (LVM, Ceph without its Python bindings), or none is known (a machine that has been moved), the machine has to
     have it as a disk, or libvirt has to have written the memory of the machine into it.
   - A volume is in use if any other machine has it in its persistent or its live definition, in a snapshot, a checkpoint
-    or a backup, if an overlay is backed by it, if it has clones in its Ceph cluster, or if another machine's metadata
-    lists it. Where that cannot be determined (a storage pool that is not active or not mounted, a disk of another
-    machine that is missing), the volume is kept. In a pool that other hypervisors may see, it is kept unless all of
-    them were asked (O(used_elsewhere)), as the playbook C(brine.virt.purge) does.
+    or a backup, if an overlay is backed by it, if it has clones or snapshots of others in its Ceph cluster, or if
+    another machine's metadata lists it. Where that cannot be determined (a storage pool that is not active or not
+    mounted, a disk of another machine that is missing), the volume is kept. In a pool that other hypervisors may see,
+    it is kept unless all of them were asked (O(used_elsewhere)), as the playbook C(brine.virt.purge) does.
   - Everything else is kept too, and named with the reason. This includes shared disks, ISO images, stored images,
     disks that are in no storage pool, and what another machine's disk is backed by.
   - With the machine go its UEFI variables (NVRAM), the state of its TPM, its saved state, and the metadata of its

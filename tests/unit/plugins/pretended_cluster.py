@@ -28,11 +28,12 @@ class ImageBusy(Error):
 
 @dataclass
 class Snapshot:
-    """content: of the volume then. clones: names of volumes."""
+    """content: of the volume then. clones: names of volumes. namespace: whose it is, 3 that of a mirror."""
 
     content: str
     protected: bool = False
     clones: list[str] = field(default_factory=list)
+    namespace: int = 0
 
 
 @dataclass
@@ -92,8 +93,8 @@ class Image:
     def __exit__(self, *_exc: object) -> None:
         pass
 
-    def list_snaps(self) -> list[dict[str, str]]:
-        return [{"name": name} for name in self._volume.snapshots]
+    def list_snaps(self) -> list[dict[str, t.Any]]:
+        return [{"name": name, "namespace": one.namespace} for name, one in self._volume.snapshots.items()]
 
     def watchers_list(self) -> list[dict[str, str]]:
         return [{"addr": address} for address in self._volume.watchers]

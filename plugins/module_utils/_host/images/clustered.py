@@ -19,7 +19,7 @@ from dataclasses import replace
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.qemu_img import RAW, run_qemu_img
 from ..._model.image.name import ImageName, parse_image_volume
-from ..storage.ceph import Cluster, open_cluster, qemu_name
+from ..storage.ceph import Cluster, open_cluster, qemu_name, snapshots_of_others
 from ..storage.pool_refresh import refresh_pool
 from ..storage.pools import Pool
 from ..storage.proof import mark_in_cluster
@@ -190,13 +190,19 @@ def _fill(pool: Pool, volume: str, image: StoredImage) -> None:
     answer.require(f"cannot copy {image.path} to {pool.volume_path(volume)}")
 
 
-def clones_of(pool: Pool, volumes: t.Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The volumes that are clones of each of these, on whatever hypervisor their machines are; pool and name."""
+def users_in_cluster(pool: Pool, volumes: t.Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """In words, for what a cluster would not delete each of these volumes: clones, on whatever hypervisor their
+    machines are, and snapshots that this collection has not taken."""
     found = {}
     with open_cluster(pool) as cluster:
         for volume in volumes:
             with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as image:
-                found[volume] = tuple(sorted(f"{child['pool']}/{child['image']}" for child in image.list_children2()))
+                clones = sorted(f"{child['pool']}/{child['image']}" for child in image.list_children2())
+                others = [name for name in snapshots_of_others(image) if name != SNAPSHOT]
+                found[volume] = (
+                    *(f"volume {clone}, which is a clone of it" for clone in clones),
+                    *(f"snapshot {name} of it, which this collection has not taken" for name in others),
+                )
     return found
 
 

@@ -23,7 +23,7 @@ from ..storage.proof import by_hand
 from ..storage.shared_pools import seen_elsewhere, shared_because
 from ..storage.usage import Usage, unseen_users
 from ..storage.volumes import delete_volume, volume_names
-from .clustered import clear_parts, clones_of, delete_image, not_brought, stored_seconds
+from .clustered import clear_parts, delete_image, not_brought, stored_seconds, users_in_cluster
 from .files import Deadline
 from .inspection import is_brought
 from .listing import store_pool, stored_at, stored_names
@@ -202,11 +202,11 @@ def _use(
     elsewhere = seen_elsewhere(pool) if there is None else None
     doubt = [] if prune_options.ignore_unseen else [unknown.words for unknown in usage.unknown]
     unseen = doubt if images else []
-    clones = clones_of(pool, _volumes(images)) if pool.clones_images else {}
+    in_cluster = users_in_cluster(pool, _volumes(images)) if pool.clones_images else {}
     users = {
         image.volume: (
             *usage.of(pool, image.volume).users,
-            *(f"volume {clone}, which is a clone of it" for clone in clones.get(image.volume, ())),
+            *in_cluster.get(image.volume, ()),
             *([OTHER_HYPERVISOR] if image.volume in (there or ()) else []),
         )
         for image in images

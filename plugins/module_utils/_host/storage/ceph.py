@@ -26,6 +26,9 @@ KEY_ID = "key"
 _PORT = 6789
 # As long as libvirt itself waits (RADOS timeouts in src/storage/storage_backend_rbd.c); Ceph would wait for ever.
 _SECONDS = "30"
+# The snapshots that users and groups of volumes have; those of a mirror, and of deleted snapshots that have clones, are
+# Ceph's own. RBD_SNAP_NAMESPACE_TYPE_USER and _GROUP in its include/rbd/librbd.h
+_OF_USERS = (0, 1)
 
 
 class Cluster:
@@ -105,40 +108,53 @@ def open_cluster(pool: Pool) -> t.Iterator[Cluster]:
         connection.shutdown()
 
 
-def require_no_own_clones(pool: Pool, volume: str) -> None:
-    """Raise ConflictError when a snapshot that remove_own_snapshots would delete has clones."""
+def require_no_snapshots_in_use(pool: Pool, volume: str) -> None:
+    """Raise ConflictError when a volume has snapshots with which its cluster would not delete it: as
+    remove_own_snapshots does."""
     with open_cluster(pool) as cluster:
-        for name in _own_snapshots(cluster, volume):
-            require_no_clones_of(cluster, pool, volume, name)
+        _own_snapshots(cluster, pool, volume)
 
 
 def remove_own_snapshots(pool: Pool, volume: str) -> None:
     """Delete all snapshots that this collection has taken of a volume which is about to be deleted.
 
-    None where the volume would stay anyway: it is open, or has a snapshot of somebody else's. Raises ConflictError when
-    one has clones; nothing is deleted then.
+    None where the volume would stay anyway, as it is open. Raises ConflictError when one has clones, or is somebody
+    else's; nothing is deleted then.
     """
     with open_cluster(pool) as cluster:
-        names = _own_snapshots(cluster, volume)
-        for name in names:
-            require_no_clones_of(cluster, pool, volume, name)
-        for name in names:
+        for name in _own_snapshots(cluster, pool, volume):
             remove_snapshot(cluster, pool, volume, name)
 
 
-def _own_snapshots(cluster: Cluster, volume: str) -> set[str]:
-    """The snapshots of a volume that go with it; none where it would stay anyway, or is not there."""
+def _own_snapshots(cluster: Cluster, pool: Pool, volume: str) -> set[str]:
+    """The snapshots of a volume that go with it; none where it is open, or not there. Raises ConflictError."""
     try:
         with cluster.open(volume, read_only=True) as image:
             names, is_open = snapshot_names(image), bool(list(image.watchers_list()))
+            others = snapshots_of_others(image)
     except cluster.rbd.ImageNotFound:
         return set()
-    return names if not is_open and all(name.startswith(OWN_SNAPSHOT) for name in names) else set()
+    if others:
+        raise ConflictError(
+            f"volume {volume} of pool {pool.name} has snapshots that this collection has not taken: "
+            f"{', '.join(others)}",
+            hint=f"If nobody needs them: rbd snap rm {pool.source_of(volume).name}@{others[0]}",
+        )
+    if is_open:
+        return set()
+    for name in names:
+        require_no_clones_of(cluster, pool, volume, name)
+    return names
 
 
 def snapshot_names(image: t.Any) -> set[str]:
-    """The names of all snapshots of an opened image."""
-    return {snapshot["name"] for snapshot in image.list_snaps()}
+    """The names of all snapshots of an opened image, but for those that Ceph itself makes and deletes."""
+    return {snapshot["name"] for snapshot in image.list_snaps() if snapshot.get("namespace", 0) in _OF_USERS}
+
+
+def snapshots_of_others(image: t.Any) -> list[str]:
+    """The names of those that this collection has not taken of a volume, with which the cluster does not delete it."""
+    return sorted(name for name in snapshot_names(image) if not name.startswith(OWN_SNAPSHOT))
 
 
 def require_no_clones_of(cluster: Cluster, pool: Pool, volume: str, snapshot: str) -> None:

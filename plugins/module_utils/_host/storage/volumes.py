@@ -19,7 +19,7 @@ from ..._model.free_space import SpaceRequest
 from ..._model.spec.fields.units import format_size
 from ..._model.xml.disk_source import BLOCK, FILE
 from ..connection import VirConnect, by_name, libvirt, suppress_codes, translate_error, translate_errors
-from .ceph import has_bindings, open_cluster, remove_own_snapshots, require_no_own_clones
+from .ceph import has_bindings, open_cluster, remove_own_snapshots, require_no_snapshots_in_use
 from .full_pool import full_pool_named
 from .pool_refresh import refresh_pool
 from .pools import Pool
@@ -221,13 +221,14 @@ def _upload(pool: Pool, volume: t.Any, content: bytes, conn: VirConnect, what: s
 def require_deletable(pool: Pool, name: str) -> None:
     """Raise ConflictError for a volume of a Ceph cluster that would stay, as delete_volume does."""
     if pool.clones_images and has_bindings():
-        require_no_own_clones(pool, name)
+        require_no_snapshots_in_use(pool, name)
 
 
 def delete_volume(pool: Pool, name: str) -> bool:
     """Delete a volume; False when it is not there (any more). Waits for one that the daemon is still making.
 
-    In a Ceph cluster, with the snapshots that this collection has taken of it; ConflictError when they have clones.
+    In a Ceph cluster, with the snapshots that this collection has taken of it; ConflictError when they have clones, or
+    there are others.
     """
     if pool.clones_images and has_bindings():
         remove_own_snapshots(pool, name)

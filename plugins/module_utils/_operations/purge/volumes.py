@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..._base.errors import InputError, VirtError, one_of_these
-from ..._host.images.clustered import clones_of
+from ..._host.images.clustered import users_in_cluster
 from ..._host.machines.domains import Domain
 from ..._host.machines.undefine import kept_files, own_files
 from ..._host.storage.ceph import has_bindings
@@ -108,7 +108,7 @@ def decide(domain: Domain, view: HypervisorView, options: PurgeOptions) -> list[
             decisions.append(decision)
     of_snapshots = _decide_snapshots(domain, view, options, seen)
     decisions += [decision for decision in of_snapshots if decision.pool is not None]
-    decisions = [_with_shared(decision) for decision in _without_cloned(decisions)]
+    decisions = [_with_shared(decision) for decision in _without_kept_by_cluster(decisions)]
     decisions = _without_used(decisions, view.usage, domain.name)
     return [
         *_overlays_first(decisions, view.usage),
@@ -219,16 +219,16 @@ def _with_shared(decision: VolumeDecision) -> VolumeDecision:
     return replace(decision, shared=shared_volume(decision.found, decision.volume))
 
 
-def _without_cloned(decisions: Sequence[VolumeDecision]) -> list[VolumeDecision]:
-    """The same, but what has clones in its Ceph cluster stays, as nobody can delete it. Raises VirtError."""
+def _without_kept_by_cluster(decisions: Sequence[VolumeDecision]) -> list[VolumeDecision]:
+    """The same, but what has clones or somebody else's snapshots in its Ceph cluster stays, as nobody can delete it.
+    Raises VirtError."""
 
     def keep(decision: VolumeDecision) -> VolumeDecision:
         pool = decision.found
         if decision.action != DELETE or pool is None or not pool.clones_images or not has_bindings():
             return decision
-        clones = clones_of(pool, [decision.volume]).get(decision.volume, ())
-        words = ", ".join(f"volume {clone}, which is a clone of it" for clone in clones)
-        return _kept(decision, f"it is used by {words}") if clones else decision
+        users = users_in_cluster(pool, [decision.volume]).get(decision.volume, ())
+        return _kept(decision, f"it is used by {', '.join(users)}") if users else decision
 
     return [keep(decision) for decision in decisions]
 

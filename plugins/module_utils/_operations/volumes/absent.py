@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..._base.errors import ConflictError, UnsupportedError
-from ..._host.images.clustered import clones_of
+from ..._host.images.clustered import users_in_cluster
 from ..._host.storage.ceph import has_bindings
 from ..._host.storage.pools import Pool
 from ..._host.storage.transfer.compare import stamp_of
@@ -76,12 +76,12 @@ def _require_deletable(pool: Pool, name: str, what: str, where: str) -> None:
             hint=f"Remove the LUN on its server, then run virsh pool-refresh {pool.name}",
         )
     if pool.clones_images and has_bindings():
-        clones = clones_of(pool, [name]).get(name, ())
-        if clones:
+        users = users_in_cluster(pool, [name]).get(name, ())
+        if users:
             raise ConflictError(
-                f"{words}: it has clones: {', '.join(clones)}",
+                f"{words}: it is used by {', '.join(users)}",
                 where=where,
-                hint=f"Make them independent, or delete them: rbd flatten {clones[0]}",
+                hint="If nobody needs them: make clones independent (rbd flatten), and delete snapshots (rbd snap rm)",
             )
 
 

@@ -91,7 +91,7 @@ def as_shown(pool: Pool, name: str, image_format: str, size_bytes: int, place: s
 
 def is_stored_image(pool: Pool, name: str) -> bool:
     """Whether a volume has the name of a stored image, which says what is in it, and which virt_image looks after."""
-    return pool.source_type == FILE and parse_image_volume(name) is not None
+    return (pool.source_type == FILE or pool.clones_images) and parse_image_volume(name) is not None
 
 
 def owner_of(view: HypervisorView, pool: Pool, name: str) -> str | None:

@@ -151,8 +151,8 @@ class _Open:
     def watchers_list(self) -> list[int]:
         return list(range(self._volume.watchers))
 
-    def list_snaps(self) -> list[dict[str, str]]:
-        return [{"name": name} for name in self._volume.snapshots]
+    def list_snaps(self) -> list[dict[str, t.Any]]:
+        return [{"name": name, "namespace": 2 if name.startswith(TRASH) else 0} for name in self._volume.snapshots]
 
     def is_protected_snap(self, name: str) -> bool:
         if name not in self._volume.snapshots or name.startswith(TRASH):
@@ -530,6 +530,10 @@ def test_what_only_has_the_name_of_an_image_is_not_pruned(monkeypatch: pytest.Mo
             return {decision.image.volume: decision.reason for decision in found.decisions}
 
         kept = "nothing shows that it is an image which was brought there: it only has the name of one"
+        rbd.there[VOLUME].snapshots.append("nightly")
+        used = "used by snapshot nightly of it, which this collection has not taken"
+        assert prune(0) == {VOLUME: used, theirs: kept}
+        rbd.there[VOLUME].snapshots.remove("nightly")
         assert prune(1) == {VOLUME: "the newest of its name", theirs: kept}
         options = image_prune.PruneOptions(0, ignore_unseen=True, used_elsewhere=frozenset())
         with pytest.raises(ConflictError, match=f"volume {theirs} of pool ceph is kept: nothing shows.*vol-delete"):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What has clones in its Ceph cluster stays, and the preview says so."""
+"""What has clones or snapshots of others in its Ceph cluster stays, and the preview says so."""
 
 from __future__ import annotations
 
@@ -66,12 +66,25 @@ def test_what_has_clones_is_shown_to_stay(view: HypervisorView, cluster: Pretend
     snapshots["brine-snapshot.x.a"] = Snapshot("new", clones=["db3-data"])
     found = {one.volume: (one.action, one.reason) for one in planned(view).decisions}
     assert found["db1-system"][0] == DELETE
-    clones = [f"volume vms/{name}, which is a clone of it" for name in ("db2-data", "db3-data")]
-    assert found["db1-data"] == (KEEP, f"it is used by {', '.join(clones)}")
+    users = [f"volume vms/{name}, which is a clone of it" for name in ("db2-data", "db3-data")]
+    users.append("snapshot theirs of it, which this collection has not taken")
+    assert found["db1-data"] == (KEEP, f"it is used by {', '.join(users)}")
     assert [one.volume for one in planned(view).going] == ["db1-system"]
 
 
-def test_a_snapshot_without_clones_keeps_nothing(view: HypervisorView, cluster: PretendedCluster) -> None:
-    """One of ours goes with the volume."""
-    cluster.there["db1-data"].snapshots["brine-snapshot.x.a"] = Snapshot("new")
+def test_so_is_what_has_somebody_elses_snapshot(view: HypervisorView, cluster: PretendedCluster) -> None:
+    """Ceph would refuse to delete it, after the machine's other disks have gone."""
+    cluster.there["db1-data"].snapshots["nightly"] = Snapshot("new")
+    found = {one.volume: (one.action, one.reason) for one in planned(view).decisions}
+    assert found["db1-data"] == (KEEP, "it is used by snapshot nightly of it, which this collection has not taken")
+    assert [one.volume for one in planned(view).going] == ["db1-system"]
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace"), [("brine-snapshot.x.a", 0), (".mirror.primary.x", 3)], ids=["ours", "of a mirror"]
+)
+def test_a_snapshot_that_goes_with_the_volume_keeps_nothing(
+    view: HypervisorView, cluster: PretendedCluster, name: str, namespace: int
+) -> None:
+    cluster.there["db1-data"].snapshots[name] = Snapshot("new", namespace=namespace)
     assert len(planned(view).going) == len(DISKS)

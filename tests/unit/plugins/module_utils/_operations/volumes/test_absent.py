@@ -89,9 +89,25 @@ def test_what_has_clones_in_its_cluster_stays_and_the_check_says_so(
     MAKE(ceph, "<volume><name>a</name><capacity>1048576</capacity></volume>", 0)
     cluster.there["a"].snapshots["theirs"] = Snapshot("new", clones=["db2-data"])
     words = refused(host, name="a", pool="ceph", used_elsewhere={})
-    assert words.startswith("name: volume a of pool ceph is not deleted: it has clones: vms/db2-data. Make them")
+    assert words.startswith(
+        "name: volume a of pool ceph is not deleted: it is used by volume vms/db2-data, which is a clone of it, "
+        "snapshot theirs of it, which this collection has not taken. If nobody needs them: make clones"
+    )
+    cluster.there["a"].snapshots["theirs"].clones.clear()
+    assert "it is used by snapshot theirs of it" in refused(host, name="a", pool="ceph", used_elsewhere={})
     cluster.there["a"].snapshots.clear()
     assert host.run(True, name="a", pool="ceph", state="absent", used_elsewhere={})["changed"]
+
+
+def test_an_image_in_a_cluster_is_for_virt_image(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pools, "local", property(lambda _self: True))
+    source = "<source><host name='mon'/><name>vms</name></source>"
+    xml = f"<pool type='rbd'><name>ceph</name>{source}<target><path>/</path></target></pool>"
+    ceph = host.purge.conn.storagePoolCreateXML(xml, 0)
+    name = f"debian-{'0' * 16}.raw"
+    MAKE(ceph, f"<volume><name>{name}</name><capacity>1048576</capacity></volume>", 0)
+    words = refused(host, name=name, pool="ceph", used_elsewhere={})
+    assert words.startswith(f"name: volume {name} of pool ceph is not deleted: it is a stored image. virt_image")
 
 
 def refused_list(host: VolumeHost, volumes: list[dict[str, t.Any]]) -> str:

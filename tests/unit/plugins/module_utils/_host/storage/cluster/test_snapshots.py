@@ -147,8 +147,9 @@ def test_not_with_somebody_elses_nor_while_it_is_open(deleted: Pool, rbd: Preten
     snapshots.take(BOTH, OURS, nullcontext())
     rbd.there["web1-data"].snapshots["theirs"] = Snapshot("old")
     rbd.there["web1-system"].watchers.append("10.0.0.2:0/123")
-    for _pool, volume in BOTH:
-        volumes.delete_volume(deleted, volume)
+    volumes.delete_volume(deleted, "web1-system")
+    with pytest.raises(ConflictError, match="web1-data of pool ceph has snapshots .* not taken: theirs. .*rbd snap rm"):
+        volumes.delete_volume(deleted, "web1-data")
     assert all_snapshots(rbd) == {"web1-system": [OURS], "web1-data": [OURS, "theirs"]}
 
 
@@ -159,15 +160,22 @@ def test_not_one_that_has_clones(deleted: Pool, rbd: PretendedCluster) -> None:
     assert all_snapshots(rbd)["web1-data"] == [OURS]
 
 
-def test_if_one_of_several_has_clones_none_of_them_is_deleted(
-    deleted: Pool, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "clones", "words"), [(OURS, ["copy"], "vms/copy"), ("theirs", [], "taken: theirs")])
+def test_if_one_of_several_stays_none_of_them_is_deleted(
+    deleted: Pool,
+    rbd: PretendedCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    clones: list[str],
+    words: str,
 ) -> None:
     """As when a machine is purged: it would be left without its first disk."""
     snapshots.take(BOTH, OURS, nullcontext())
-    rbd.there["web1-data"].snapshots[OURS] = Snapshot("old", clones=["copy"])
+    rbd.there["web1-data"].snapshots[name] = Snapshot("old", clones=clones)
+    before = all_snapshots(rbd)
     monkeypatch.setattr(usage, "volume_exists", lambda *_volume: True)
     monkeypatch.setattr(usage, "Usage", lambda *_arguments, **_settings: None)
     monkeypatch.setattr(usage, "require_unused", lambda *_arguments, **_settings: None)
-    with pytest.raises(ConflictError, match="vms/copy"):
+    with pytest.raises(ConflictError, match=words):
         usage.delete_unused(None, [(deleted, volume) for _pool, volume in BOTH])
-    assert all_snapshots(rbd) == {"web1-system": [OURS], "web1-data": [OURS]}
+    assert all_snapshots(rbd) == before
