@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..._base.errors import InputError, inside
+from ..._base.errors import ConflictError, InputError, inside
 from ..._host.storage import volumes
 from ..._host.storage.ceph import require_bindings
 from ..._host.storage.pools import Pool
@@ -74,7 +74,15 @@ def plan_seed(
     pool = hypervisor.pools.get(machine.seed.pool, f"{place}.pool")
     if pool.clones_images:
         require_bindings(pool, f"{place}.pool", "choose another pool for the seed")
-    volume = free_name(seed_volume(machine, pool), machine.name, pool, hypervisor, place, own)
+    name = seed_volume(machine, pool)
+    same = next((one.disk for one in disks if one.source and one.source.place == pool.volume_path(name)), None)
+    if same is not None:
+        raise ConflictError(
+            f"disk {same.name} has volume {name} of pool {pool.name}, which is what the seed's volume is called",
+            where=same.given.place,
+            hint="Give the disk another name, or choose another pool for it or for the seed",
+        )
+    volume = free_name(name, machine.name, pool, hypervisor, place, own)
     hypervisor.task_volumes.add(
         VolumeUseByDisk(
             machine.name, "seed", volume, WRITES, place, lambda: hypervisor.usage.identity(pool, volume), made=True

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import ceph, volumes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
@@ -72,6 +72,17 @@ def test_a_seed_needs_the_bindings(cluster: Ceph) -> None:
     cluster.bindings.extend(["rados", "rbd"])
     planned = plan_seed(machine, (), cluster.hypervisor(), "")
     assert planned is not None and planned.volume == "web1-seed"
+
+
+def test_a_disk_called_seed_has_the_name_of_the_seeds_volume(cluster: Ceph) -> None:
+    """In a pool whose volumes have no endings: the run would find its own disk there and take it for another's."""
+    cluster.bindings.extend(["rados", "rbd"])
+    disk = {"name": "seed", "size": 64, "pool": "ceph"}
+    with pytest.raises(ConflictError) as error:
+        make_plans([read_machine({**SPEC, "disks": [disk], "seed": SEED})], cluster.hypervisor(), "")
+    assert str(error.value).startswith(
+        "disks[0]: disk seed has volume web1-seed of pool ceph, which is what the seed's volume is called"
+    )
 
 
 def test_so_does_another_seed_in_its_place(cluster: Ceph, monkeypatch: pytest.MonkeyPatch) -> None:
