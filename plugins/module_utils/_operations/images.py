@@ -72,6 +72,8 @@ def check_options(params: dict[str, t.Any]) -> None:
         raise InputError(
             f"{params['keep']} is not a valid number of images", where="keep", hint="0 keeps none of the unused"
         )
+    if state == "present" and params["timeout"] < 1:
+        raise InputError(f"{params['timeout']} is less than 1", where="timeout")
     require_own_host(params["uri"])
 
 

@@ -47,15 +47,16 @@ class Download:
 
 def check_url(url: str, where: str | None = None) -> str:
     """The address itself, when it is one to download from. Raises InputError."""
-    parts = urllib.parse.urlsplit(url)
     try:
+        parts = urllib.parse.urlsplit(url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        # Part of a password, perhaps, which ends for an address at the first of these; so nothing of it is repeated.
+        # Part of a password, perhaps, which ends for an address at the first of these, or has a bracket, as otherwise
+        # only IPv6 has; so nothing of it is repeated.
         raise InputError(
             "this is not an address to download from: what stands before its first /, ? or # is not a host with a port",
             where=where,
-            hint="In a password write %2F for /, %3F for ? and %23 for #",
+            hint="In a password write %2F for /, %3F for ?, %23 for #, %5B for [ and %5D for ]",
         ) from None
     if not is_address:
         raise InputError(

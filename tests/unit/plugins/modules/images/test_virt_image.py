@@ -468,6 +468,7 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
         {"path": "SOURCE", "ignore_unseen": True},
         "ignore_unseen: does not apply to state: present. It is for state: abs",
     ),
+    ({"url": URL, "checksum": "sha256:" + "0" * 64, "timeout": 0}, "timeout: 0 is less than 1"),
     ({"state": "pruned", "keep": -1}, "keep: -1 is not a valid number of images. 0 keeps none of the unused"),
     ({"state": "pruned", "name": f"debian-{'0' * 16}/x"}, "is not a name"),
     ({"state": "absent", "name": "a/b"}, "name: 'a/b' is not a name"),

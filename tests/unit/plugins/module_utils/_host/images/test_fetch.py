@@ -123,7 +123,7 @@ def test_addresses_of_the_web_are_taken() -> None:
     assert check_url("https://example.org/x.qcow2") == "https://example.org/x.qcow2"
 
 
-@pytest.mark.parametrize("mark", ["/", "#", "?"])
+@pytest.mark.parametrize("mark", ["/", "#", "?", "[", "]"])
 def test_of_a_password_that_is_cut_off_nothing_is_repeated(mark: str) -> None:
     with pytest.raises(InputError, match=r"^url: this is not an address .*In a password write %2F for /") as caught:
         check_url(f"https://user:Geheim{mark}x1@example.org/SUMS", "url")
