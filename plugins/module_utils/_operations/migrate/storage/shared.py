@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import posixpath
 import uuid
 
 from ...._base.errors import VirtError
-from ...._base.xml import etree, read_description
+from ...._base.xml import attribute, etree, read_description
 from ...._host.connection import by_name, translate_errors
 from ...._host.storage.pools import Pool
 from ...._model.xml.disk_source import FILE
@@ -36,7 +37,7 @@ def is_shared(here: Pool, there: Pool, volume: str, *, seen: bool, probe: bool) 
     if here.type == "rbd":
         # Of its monitors, each hypervisor may have been told others.
         return here.name_at(there.source_of("")) == ""
-    if here.type in _NETWORKED and _origin(here) == _origin(there):
+    if here.type in _NETWORKED and not _is_mounted_from_itself(here) and _origin(here) == _origin(there):
         return here.path == there.path
     if here.type in _SAN:
         return seen
@@ -46,10 +47,32 @@ def is_shared(here: Pool, there: Pool, volume: str, *, seen: bool, probe: bool) 
     return _same_folder(here, there) if probe else _looks_the_same(here, there, volume)
 
 
+def _source(pool: Pool) -> etree._Element | None:
+    with translate_errors(f"cannot inspect storage pool {pool.name}"):
+        return read_description(f"storage pool {pool.name}", pool.handle.XMLDesc(0)).find("source")
+
+
+def _is_mounted_from_itself(pool: Pool) -> bool:
+    """Whether the hypervisor mounts what it exports itself, so that the same words mean another export elsewhere.
+
+    GlusterFS is asked where it is, and each host of a volume leads to all of it.
+    """
+    source = _source(pool) if pool.type == "netfs" else None
+    if source is None or attribute(source, "format", "type") == "glusterfs":
+        return False
+    return any(_is_loopback(host.get("name", "")) for host in source.iterfind("host"))
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return name.lower().partition(".")[0] in ("localhost", "ip6-localhost")
+
+
 def _origin(pool: Pool) -> bytes:
     """Where a pool's storage is, in libvirt's words, without what each hypervisor has of its own."""
-    with translate_errors(f"cannot inspect storage pool {pool.name}"):
-        source = read_description(f"storage pool {pool.name}", pool.handle.XMLDesc(0)).find("source")
+    source = _source(pool)
     if source is None:
         return b""
     for own in [*source.findall("auth"), *source.findall("initiator")]:

@@ -38,6 +38,35 @@ def test_a_pool_of_a_cluster_is_the_same_by_any_of_its_monitors(there: Pool, wan
     assert is_shared(pool("vms", "a", "b", "c"), there, "web1.raw", seen=True, probe=True) is wanted
 
 
+NETFS = """<pool type='netfs'><name>nfs</name><source><host name='{}'/><dir path='/srv/vms'/><format type='{}'/>
+</source><target><path>{}</path></target></pool>"""
+
+
+@pytest.mark.parametrize(
+    ("server", "kind", "wanted"),
+    [
+        ("nas", "nfs", True),
+        ("192.0.2.1", "nfs", True),
+        ("localhost", "nfs", False),
+        ("127.0.1.1", "auto", False),
+        ("::1", "nfs", False),
+        ("localhost", "glusterfs", True),
+    ],
+)
+def test_what_each_host_exports_to_itself_is_not_the_same(
+    tmp_path: Path, server: str, kind: str, wanted: bool
+) -> None:
+    """A move would copy nothing, and the machine would have another disk there, or none."""
+    (tmp_path / "node.xml").write_text("<node/>", encoding="utf-8")
+    uri = f"test://{tmp_path}/node.xml"
+    with open_connection(uri) as source, open_connection(uri) as target:
+        for conn in (source, target):
+            conn.storagePoolCreateXML(NETFS.format(server, kind, tmp_path), 0)
+        here, there = (dataclasses.replace(Pools(conn).get("nfs"), local=True) for conn in (source, target))
+        for seen in (False, True):
+            assert is_shared(here, there, "web1.raw", seen=seen, probe=True) is wanted
+
+
 NODE = """<node><pool type='dir'><name>vms</name><target><path>/srv/vms</path></target>
 <volume><name>web1.raw</name><capacity>64</capacity></volume></pool></node>"""
 
