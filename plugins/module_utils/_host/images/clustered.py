@@ -19,7 +19,7 @@ from dataclasses import replace
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.qemu_img import RAW, run_qemu_img
 from ..._model.image.name import ImageName, parse_image_volume
-from ..storage.ceph import Cluster, open_cluster, qemu_name, snapshots_of_others
+from ..storage.ceph import Cluster, clones_of, open_cluster, qemu_name, snapshots_of_others
 from ..storage.pool_refresh import refresh_pool
 from ..storage.pools import Pool
 from ..storage.proof import mark_in_cluster
@@ -197,10 +197,9 @@ def users_in_cluster(pool: Pool, volumes: t.Iterable[str]) -> dict[str, tuple[st
     with open_cluster(pool) as cluster:
         for volume in volumes:
             with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as image:
-                clones = sorted(f"{child['pool']}/{child['image']}" for child in image.list_children2())
                 others = [name for name in snapshots_of_others(image) if name != SNAPSHOT]
                 found[volume] = (
-                    *(f"volume {clone}, which is a clone of it" for clone in clones),
+                    *(f"volume {clone}, which is a clone of it" for clone in clones_of(image)),
                     *(f"snapshot {name} of it, which this collection has not taken" for name in others),
                 )
     return found

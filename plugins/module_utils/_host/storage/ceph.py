@@ -131,7 +131,7 @@ def _own_snapshots(cluster: Cluster, pool: Pool, volume: str) -> set[str]:
     try:
         with cluster.open(volume, read_only=True) as image:
             names, is_open = snapshot_names(image), bool(list(image.watchers_list()))
-            others = snapshots_of_others(image)
+            others, clones = snapshots_of_others(image), clones_of(image)
     except cluster.rbd.ImageNotFound:
         return set()
     if others:
@@ -140,11 +140,11 @@ def _own_snapshots(cluster: Cluster, pool: Pool, volume: str) -> set[str]:
             f"{', '.join(others)}",
             hint=f"If nobody needs them: rbd snap rm {pool.source_of(volume).name}@{others[0]}",
         )
-    if is_open:
-        return set()
-    for name in names:
-        require_no_clones_of(cluster, pool, volume, name)
-    return names
+    if clones:
+        # Of a snapshot that is deleted already, too: Ceph keeps it for them, under another name.
+        words = f"volume {volume} of pool {pool.name} has clones: {', '.join(clones)}"
+        raise ConflictError(words, hint=_flatten(clones))
+    return set() if is_open else names
 
 
 def snapshot_names(image: t.Any) -> set[str]:
@@ -161,15 +161,24 @@ def require_no_clones_of(cluster: Cluster, pool: Pool, volume: str, snapshot: st
     """Raise ConflictError, with their names, when a snapshot has clones; one that is not there has none."""
     try:
         with cluster.open(volume, read_only=True, snapshot=snapshot) as image:
-            clones = sorted(f"{child['pool']}/{child['image']}" for child in image.list_children2())
+            clones = clones_of(image)
     except cluster.rbd.ImageNotFound:
         return
     if clones:
         raise ConflictError(
             f"volume {volume} of pool {pool.name} has clones that are made from snapshot {snapshot}: "
             f"{', '.join(clones)}",
-            hint=f"Make them independent, or delete them: rbd flatten {clones[0]}",
+            hint=_flatten(clones),
         )
+
+
+def clones_of(image: t.Any) -> list[str]:
+    """The volumes that are clones of an opened image, or of the snapshot that it is opened as."""
+    return sorted(f"{child['pool']}/{child['image']}" for child in image.list_children2())
+
+
+def _flatten(clones: list[str]) -> str:
+    return f"Make them independent, or delete them: rbd flatten {clones[0]}"
 
 
 def remove_snapshot(cluster: Cluster, pool: Pool, volume: str, snapshot: str) -> None:

@@ -160,6 +160,16 @@ def test_not_one_that_has_clones(deleted: Pool, rbd: PretendedCluster) -> None:
     assert all_snapshots(rbd)["web1-data"] == [OURS]
 
 
+def test_not_one_whose_clone_is_of_a_snapshot_that_was_deleted(deleted: Pool, rbd: PretendedCluster) -> None:
+    """Ceph keeps that one for the clone (clone format 2); the others would be gone, and the volume would stay."""
+    rbd.there["web1-data"].snapshots.update(
+        {OURS: Snapshot("old"), "2f8fb7a8": Snapshot("older", clones=["copy"], namespace=2)}
+    )
+    with pytest.raises(ConflictError, match="web1-data of pool ceph has clones: vms/copy. .*rbd flatten vms/copy"):
+        volumes.delete_volume(deleted, "web1-data")
+    assert OURS in all_snapshots(rbd)["web1-data"]
+
+
 @pytest.mark.parametrize(("name", "clones", "words"), [(OURS, ["copy"], "vms/copy"), ("theirs", [], "taken: theirs")])
 def test_if_one_of_several_stays_none_of_them_is_deleted(
     deleted: Pool,
