@@ -148,7 +148,8 @@ def lock_descriptor(descriptor: int, wait_seconds: float, *, shared: bool = Fals
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             return
-        except BlockingIOError:
+        except (BlockingIOError, PermissionError):
+            # The latter on SMB: STATUS_LOCK_NOT_GRANTED in fs/smb/client/smb2maperror.c of Linux.
             if time.monotonic() > deadline:
                 raise LockTimeout(f"locked by another process for more than {wait_seconds:g} s") from None
             time.sleep(_POLL_SECONDS)

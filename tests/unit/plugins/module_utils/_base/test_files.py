@@ -7,6 +7,7 @@ waiting, and nothing that somebody else could have put in its place."""
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import time
 import typing as t
@@ -33,6 +34,15 @@ def test_the_second_one_waits_no_longer_than_its_limit(tmp_path: Path) -> None:
             pass
         assert 0.3 <= time.monotonic() - began < 300
     with locked_file(path, 0):
+        pass
+
+
+def test_a_lock_that_an_smb_server_refuses_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_descriptor: int, _how: int) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(LockTimeout), locked_file(str(tmp_path / "lock"), 0.1):
         pass
 
 
