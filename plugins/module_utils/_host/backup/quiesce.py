@@ -96,13 +96,6 @@ class Frozen:
             self._timer.cancel()
             self._limits.close()
 
-    @classmethod
-    def thaw_late(cls, domain: t.Any, seconds: float) -> None:
-        """Have a guest go on whose freeze by somebody else, as libvirt itself, has had no answer. Raises VirtError."""
-        frozen = cls(domain, seconds)
-        frozen._is_frozen = True
-        frozen.release()
-
     @property
     def stays(self) -> bool:
         """Whether they may be frozen still."""

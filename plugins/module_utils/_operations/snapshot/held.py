@@ -1,16 +1,21 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A running machine is held still while the snapshots of its volumes are made, so that they are of one moment.
+"""A running machine is held still while a snapshot of it is taken, so that it is of one moment.
 
-The guest agent freezes its file systems, and libvirt pauses it: QEMU then waits for all writes and flushes them. A note
-in its running description says so before, by which the next run lets go of what a killed one has held.
+The guest agent freezes its file systems, and where its volumes are in a cluster, libvirt pauses it: QEMU then waits for
+all writes and flushes them. A note in its running description says so before, by which the next run lets go of what a
+killed one has held.
+
+libvirt itself could have the agent do it, but it forgets a snapshot that it has taken when the guest does not thaw
+afterwards, or its daemon ends before that (qemuSnapshotCreate in src/qemu/qemu_snapshot.c).
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import typing as t
 from collections.abc import Iterator
 
@@ -21,14 +26,18 @@ from ..._model.metadata.snapshots import WORK_NAMESPACE, WORK_PREFIX, SnapshotWo
 
 # A guest's file systems are frozen for a few seconds at most; an agent that needs longer is one that hangs.
 FREEZE_SECONDS = 60
+# One with much to write freezes long after its answer was given up, and is asked again to thaw.
+_THAW_AGAIN_SECONDS = 2.0
 # It usually takes less than a second. A cluster whose monitors have no quorum makes no snapshots, and no end of it,
 # while its machines go on reading and writing.
 HOLD_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def held_still(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
+def held_still(handle: t.Any, work: SnapshotWork, who: str, so: str) -> Iterator[None]:
     """In the block, the machine is as work says. handle: libvirt's of a machine that runs.
+
+    who, so: who is at work in the block, and what it means when that takes longer than HOLD_SECONDS, in words.
 
     Whatever happens, it runs on afterwards, and after HOLD_SECONDS also during the block. Raises HostError where it
     cannot be held, where it could not be let go, and where the block took longer than that.
@@ -43,8 +52,10 @@ def held_still(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
                     handle.fsFreeze()
             if work.paused:
                 handle.suspend()
-        with _for_a_while(handle, work):
+        with _for_a_while(handle, work) as late:
             yield
+        if late.is_set():
+            raise HostError(f"{who} took longer than {HOLD_SECONDS:g} s, so machine {name} runs on and {so}")
     except BaseException as exc:
         try:
             let_go(handle, work)
@@ -57,7 +68,7 @@ def held_still(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _for_a_while(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
+def _for_a_while(handle: t.Any, work: SnapshotWork) -> Iterator[threading.Event]:
     late = threading.Event()
 
     def release() -> None:
@@ -70,16 +81,10 @@ def _for_a_while(handle: t.Any, work: SnapshotWork) -> Iterator[None]:
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield late
     finally:
         timer.cancel()
         timer.join()
-    if late.is_set():
-        raise HostError(
-            f"the Ceph cluster took longer than {HOLD_SECONDS:g} s, so machine {handle.name()} runs on and there is no "
-            f"snapshot {work.snapshot}",
-            hint="See ceph status",
-        )
 
 
 def let_go(handle: t.Any, work: SnapshotWork) -> None:
@@ -95,10 +100,21 @@ def let_go(handle: t.Any, work: SnapshotWork) -> None:
     if work.frozen:
         words = f"the file systems of machine {name} were frozen for a snapshot, and cannot be thawed"
         with _said(words, f"virsh domfsthaw {name}"), agent_limit(handle, FREEZE_SECONDS):
-            if handle.isActive():
-                handle.fsThaw()
+            _thaw(handle)
     with translate_errors(f"cannot write the metadata of machine {name}"):
         _write(handle, None)
+
+
+def _thaw(handle: t.Any) -> None:
+    end = time.monotonic() + FREEZE_SECONDS
+    while handle.isActive():
+        try:
+            handle.fsThaw()
+            return
+        except libvirt.libvirtError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(_THAW_AGAIN_SECONDS)
 
 
 @contextlib.contextmanager

@@ -11,22 +11,21 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from ..._base.errors import ConflictError, HostError, VirtError, as_virt_error
+from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.xml import attribute, etree, parse_xml
-from ..._host.backup.quiesce import Frozen
-from ..._host.connection import VirConnect, agent_limit, is_local, libvirt, translate_error, translate_errors
+from ..._host.connection import VirConnect, is_local, libvirt, translate_errors
 from ..._host.info.job_progress import look_at_memory
-from ..._host.machines.snapshots import CEPH, DISK_SNAPSHOT, EXTERNAL, INTERNAL, with_mark
+from ..._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL, with_mark
 from ..._host.storage.cluster import snapshots as in_cluster
 from ..._host.storage.cluster.record import ClusterRecord, record_xml
 from ..._host.storage.full_disk import free_in
-from ..._model.attachments import disks_by_target, written_disks, written_places
+from ..._model.attachments import disks_by_target, written_disks
 from ..._model.metadata.snapshots import SnapshotWork
 from ..._model.spec.fields.units import format_size
 from ..plan import Step
 from .clustered import cluster_volumes, forget, name_in_cluster, note_begin, require_same_disks_now
 from .files import require_free_places
-from .held import FREEZE_SECONDS, held_still
+from .held import held_still
 from .method import AUTO, NO, Method, choose
 from .view import SnapshotView
 
@@ -163,73 +162,18 @@ def _take(machine: SnapshotView, name: str, method: Method, description: str) ->
         elif machine.power.state == "running":
             # It runs on while its memory is written.
             flags |= libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_LIVE
-    with translate_errors(f"cannot take snapshot {name} of machine {machine.name}"):
-        handle = machine.power.handle
+    handle, what = machine.power.handle, f"cannot take snapshot {name} of machine {machine.name}"
+    with translate_errors(what):
         if method.kind == INTERNAL and bool(handle.isActive()) != machine.active:
             raise ConflictError(f"machine {machine.name} was started or has stopped since this run looked")
-        xml = snapshot_xml(name, method, description)
-        if not method.quiesce:
-            handle.snapshotCreateXML(xml, flags)
-            return
-        before = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)
-        with agent_limit(handle, FREEZE_SECONDS):
-            try:
-                _create_frozen(machine, xml, flags | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE)
-            except (HostError, libvirt.libvirtError) as exc:
-                if not _has_gone_over(machine, method):
-                    raise
-                raise _give_back(machine, name, xml, before, exc) from exc
+    work = SnapshotWork(name, frozen=method.quiesce)
+    with _still(machine, work, "libvirt", f"snapshot {name} may not be of one moment"), translate_errors(what):
+        handle.snapshotCreateXML(snapshot_xml(name, method, description), flags)
 
 
-def _has_gone_over(machine: SnapshotView, method: Method) -> bool:
-    """Whether the machine writes to the files of a snapshot that libvirt did not take, as it says. It forgets one when
-    the guest's file systems are not thawed then (qemuSnapshotCreate in src/qemu/qemu_snapshot.c)."""
-    with contextlib.suppress(libvirt.libvirtError, VirtError):
-        now = written_places(parse_xml(machine.power.handle.XMLDesc(0)))
-        return method.files.items() <= now.items()
-    return False
-
-
-def _give_back(machine: SnapshotView, name: str, xml: str, before: str, exc: Exception) -> HostError:
-    """Tell libvirt of a snapshot that it has taken and forgotten. before: the ``<domain>`` that belongs to it."""
-    error = exc if isinstance(exc, HostError) else translate_error(exc, f"cannot take a snapshot of {machine.name}")
-    root = parse_xml(xml)
-    etree.SubElement(root, "state").text = DISK_SNAPSHOT
-    etree.SubElement(root, "creationTime").text = str(int(time.time()))
-    parent = next((one.facts.name for one in machine.snapshots if one.current), None)
-    if parent is not None:
-        etree.SubElement(etree.SubElement(root, "parent"), "name").text = parent
-    root.append(parse_xml(before))
-    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
-    try:
-        machine.power.handle.snapshotCreateXML(etree.tostring(root, encoding="unicode"), flags)
-    except libvirt.libvirtError as stays:
-        targets = [disk.get("name") for disk in root.iterfind("disks/disk[source]")]
-        merge = "; ".join(f"virsh blockcommit {machine.name} {target} --active --shallow --pivot" for target in targets)
-        hint = f"Merge what it writes there while it runs: {merge}. Then delete the files"
-        return HostError(
-            f"{error.what}; the machine writes to the files of snapshot {name} now, and libvirt, which has forgotten "
-            f"it, cannot be told of it: {stays}",
-            hint=f"{error.hint}. {hint}" if error.hint else hint,
-        )
-    return HostError(f"{error.what}; snapshot {name} was taken before that, and stays", hint=error.hint)
-
-
-def _create_frozen(machine: SnapshotView, xml: str, flags: int) -> None:
-    handle = machine.power.handle
-    try:
-        handle.snapshotCreateXML(xml, flags)
-    except libvirt.libvirtError as exc:
-        # libvirt thaws nothing whose freeze had no answer, and a slow guest freezes later (qemuSnapshotFSFreeze in
-        # src/qemu/qemu_snapshot.c).
-        try:
-            Frozen.thaw_late(handle, FREEZE_SECONDS)
-        except VirtError as stays:
-            raise HostError(
-                f"{as_virt_error(exc).what}; its file systems may be frozen: {stays.what}",
-                hint=f"See whether the guest is frozen, and have it go on: virsh domfsthaw {machine.name}",
-            ) from exc
-        raise
+def _still(machine: SnapshotView, work: SnapshotWork, who: str, so: str) -> contextlib.AbstractContextManager[None]:
+    held = work.frozen or work.paused
+    return held_still(machine.power.handle, work, who, so) if held else contextlib.nullcontext()
 
 
 def _require_takeable(conn: VirConnect, machine: SnapshotView, name: str) -> list[in_cluster.PoolVolume]:
@@ -256,7 +200,7 @@ def _take_in_cluster(conn: VirConnect, machine: SnapshotView, name: str, method:
     volumes = _require_takeable(conn, machine, name)
     # The snapshot of one volume alone is always of one moment.
     work = SnapshotWork(name, frozen=method.quiesce, paused=machine.power.state == "running" and len(volumes) > 1)
-    held = held_still(handle, work) if work.frozen or work.paused else contextlib.nullcontext()
+    held = _still(machine, work, "the Ceph cluster (see ceph status)", f"there is no snapshot {name}")
     note_begin(handle, SnapshotWork(name))
     try:
         in_cluster.take(volumes, kept, held)

@@ -303,11 +303,12 @@ def test_file_systems_are_frozen_and_thawed(domain: t.Any, monkeypatch: pytest.M
             return real(self, *given)
 
         monkeypatch.setattr(type(domain), name, noted)
-    with held.held_still(domain, SnapshotWork("a", frozen=True, paused=True)):
+    work = SnapshotWork("a", frozen=True, paused=True)
+    with held.held_still(domain, work, "it", "so"):
         assert calls == ["fsFreeze", "suspend"]
     assert calls == ["fsFreeze", "suspend", "resume", "fsThaw"]
     calls.clear()
-    with pytest.raises(ZeroDivisionError), held.held_still(domain, SnapshotWork("a", frozen=True, paused=True)):
+    with pytest.raises(ZeroDivisionError), held.held_still(domain, work, "it", "so"):
         raise ZeroDivisionError
     assert calls == ["fsFreeze", "suspend", "resume", "fsThaw"]
 

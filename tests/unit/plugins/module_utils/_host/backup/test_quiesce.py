@@ -152,5 +152,7 @@ def test_a_machine_that_has_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatc
             raise libvirt.libvirtError("Domain not found")
 
     monkeypatch.setattr(quiesce, "_THAW_AGAIN_SECONDS", 60)
+    frozen = quiesce.Frozen(Gone(domain, "thaw"), 10)
+    frozen.freeze()
     with pytest.raises(HostError, match="could not thaw"):
-        quiesce.Frozen.thaw_late(Gone(domain, "thaw"), 10)
+        frozen.release()
