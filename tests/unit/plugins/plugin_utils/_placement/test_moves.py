@@ -479,3 +479,6 @@ def test_a_machine_whose_earlier_move_is_to_be_finished_first_cannot_be_asked_ab
         {"hv2": [{"name": "web1", "target": "hv1"}]},
     )
     assert [item["name"] for item in result["ahead"]["hv1"]] == ["web2"]
+    there = plan(hosts, names=["web1", "web2"], target="hv1", pool="images")
+    assert there["by_source"]["hv1"] == [{"name": "web1"}, {"name": "web2"}]
+    assert there["ahead"]["hv1"] == [{"name": "web2"}]
