@@ -15,7 +15,7 @@ description:
   - Shows CPUs, memory, storage pools, bridges, networks, machines and stored images of one hypervisor, as they are now.
   - Also shows when its TLS certificates expire.
   - Memory and CPUs count as committed as soon as a machine is defined, whether it runs or not, at the maximum that it
-    may use. The filter P(brine.virt.place#filter) is based on these numbers.
+    may use now or once it is powered off and on. The filter P(brine.virt.place#filter) is based on these numbers.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:

@@ -113,6 +113,7 @@ def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Flee
         for record in sorted(records[host], key=lambda item: item["name"]):
             ties = tuple(ties_of(record))
             need = None if ties else need_of_record(record, capacity.images, capacity.storage_of)
+            need = need and _at_next_start(need, capacity.machines.get(record["name"]))
             if need is not None and record["name"] not in capacity.machines:
                 # It has come since the facts were asked for.
                 capacity.take(need)
@@ -126,6 +127,15 @@ def read_fleet(hosts: t.Any, settings: t.Any, options: PlacementOptions) -> Flee
             if placed.need is not None:
                 capacities[placed.host].release(placed.need)
     return Fleet(capacities, silent, machines, own_names, {host: facts[host].get("name") for host in capacities})
+
+
+def _at_next_start(need: Need, counted: Record | None) -> Need:
+    """The need with what the machine gets when it is powered off and on, which counts where it goes.
+
+    counted: what it takes of the hypervisor that it is on, by the facts of that.
+    """
+    more = {key: value for key in ("memory_mib", "vcpus") if (value := (counted or {}).get(key))}
+    return replace(need, **{key: max(value, getattr(need, key)) for key, value in more.items()})
 
 
 def _records(machines: t.Any, host: str) -> Sequence[Record]:

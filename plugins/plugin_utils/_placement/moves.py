@@ -66,8 +66,11 @@ def plan_moves(
             moves.append(move_of(machine, fleet, str(choice.host), choice.why, choice.refused))
             fleet.capacities[moves[-1]["target"]].take(needed(machine))
     plan = as_plan(moves, stay, there, fleet)
+    waiting = _waiting(fleet)
     for item in there if in_pools else []:
         plan["by_source"][item["hypervisor"]].append({"name": item["name"]})
+        if item["name"] not in waiting:
+            plan["ahead"][item["hypervisor"]].append({"name": item["name"]})
     return plan
 
 
@@ -168,13 +171,18 @@ def as_plan(
 
 def _certain_ahead(moves: Sequence[Mapping[str, t.Any]], fleet: Fleet) -> set[str]:
     """The machines whose moves can be checked before any is made: none that waits for another move to end."""
-    waiting = {item["name"] for items in fleet.unfinished().values() for item in items}
+    waiting = _waiting(fleet)
     names, left = set(), set()
     for move in moves:
         if move["name"] not in waiting and move["target"] not in left:
             names.add(move["name"])
         left.add(move["source"])
     return names
+
+
+def _waiting(fleet: Fleet) -> set[str]:
+    """The machines whose earlier moves are to be finished first."""
+    return {item["name"] for items in fleet.unfinished().values() for item in items}
 
 
 def _find(fleet: Fleet, names: Sequence[str]) -> list[PlacedMachine]:

@@ -110,15 +110,15 @@ def _add_machines(host: dict[str, t.Any], records: list[dict[str, t.Any]], error
     machines = [_machine(record) for record in records]
     here = [_machine(record) for record in records if "arriving" not in record]
     errors += [f"machine {machine['name']}: {reason}" for machine in here for reason in machine.pop("errors")]
-    active = [machine for machine in machines if machine["state"] in ACTIVE_STATES]
+    active = [record for record in records if record["state"] in ACTIVE_STATES]
     committed_mib = sum(machine["memory_mib"] or 0 for machine in machines)
     host["vcpus"].update(
         committed=sum(machine["vcpus"] or 0 for machine in machines),
-        running=sum(machine["vcpus"] or 0 for machine in active),
+        running=sum(record["vcpus_max"] or 0 for record in active),
     )
     host["memory"].update(
         committed_mib=committed_mib,
-        running_mib=sum(machine["memory_mib"] or 0 for machine in active),
+        running_mib=sum(record["memory_max_mib"] or 0 for record in active),
         free_mib=max(0, host["memory"]["total_mib"] - committed_mib),
     )
     host["machines"] = here
@@ -133,13 +133,17 @@ def _maintenance() -> dict[str, t.Any] | None:
 
 
 def _machine(record: dict[str, t.Any]) -> dict[str, t.Any]:
-    """What placement counts: the most that the machine may take, not what it takes now."""
+    """What placement counts: the most that the machine may take, now or after its next start, not what it takes now."""
+
+    def most(key: str) -> int | None:
+        return max(filter(None, (record[key], record.get("next_start", {}).get(key))), default=None)
+
     return {
         "name": record["name"],
         "uuid": record["uuid"],
         "state": record["state"],
-        "vcpus": record["vcpus_max"],
-        "memory_mib": record["memory_max_mib"],
+        "vcpus": most("vcpus_max"),
+        "memory_mib": most("memory_max_mib"),
         "building": record["building"],
         "claimed": record["claimed"],
         "moving": record["moving"],

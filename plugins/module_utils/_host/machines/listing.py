@@ -302,9 +302,12 @@ def _read_machine(
     record.update(_marks(uuid, bulk), errors=errors)
     if state == "paused" and not record["persistent"] and is_arriving(domain):
         record["arriving"] = True
+    running = state in ACTIVE_STATES
     if placement:
         record["noted_disks"] = [disk.name for disk in notes.disks] if notes else []
-    running = state in ACTIVE_STATES
+        if running and record["persistent"]:
+            with noted(errors), contextlib.suppress(NotFoundError):
+                record["next_start"] = _next_start(domain)
     if pending is not None:
         with noted(errors):
             record["pending"] = _pending(domain, root, pending, running=running and record["persistent"])
@@ -321,6 +324,14 @@ def _read_machine(
         )
         searches[uuid].ask_network()
     return record
+
+
+def _next_start(domain: VirDomain) -> dict[str, t.Any]:
+    """What a running machine may take at most when it is powered off and on, in the words of its record."""
+    with translate_errors("what it gets at its next start is unknown"):
+        defined = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    record = record_from_xml(read_description(f"machine {domain.name()}", defined), "")
+    return {key: record[key] for key in ("memory_max_mib", "vcpus_max")}
 
 
 def _pending(domain: VirDomain, live: etree._Element, compare: PendingOf, *, running: bool) -> list[str]:

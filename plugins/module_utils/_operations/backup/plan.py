@@ -24,6 +24,7 @@ from ..._model.disk_format import QCOW2
 from ..._model.metadata.machine import BUILDING
 from ..._model.metadata.migration import read_migration_note
 from ..._model.metadata.snapshots import finish_revert_hint, reverting_to
+from ..power.view import HalfMergedError, view_machine
 from .disks import BackupDisk, find_disks, require_local_disks
 from .options import BackupOptions
 
@@ -123,6 +124,9 @@ def _require_settled(domain: Domain) -> None:
             "different times, and it is not backed up",
             hint=finish_revert_hint(snapshot),
         )
+    refusal = None if domain.active else view_machine(domain.handle).refusal
+    if isinstance(refusal, HalfMergedError):
+        raise ConflictError(f"{domain.name} is not backed up: {refusal.what}", hint=refusal.hint)
 
 
 def _why_no_checkpoint(domain: Domain, disks: t.Sequence[BackupDisk]) -> str:

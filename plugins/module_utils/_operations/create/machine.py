@@ -100,14 +100,19 @@ def needs_schema(machine: Machine) -> bool:
     )
 
 
-def check_hypervisor(machine: Machine, hypervisor: Hypervisor) -> None:
-    """Memory, and what the nics are plugged into; for a machine that is to be, and for one that is there."""
+def check_memory(machine: Machine, hypervisor: Hypervisor) -> None:
+    """Raise ConflictError for more than the whole hypervisor has: such a machine does not start."""
     if machine.memory_mib > hypervisor.memory_mib:
         raise ConflictError(
             f"{machine.name} needs {machine.memory_mib} MiB of memory, "
             f"but this hypervisor has {hypervisor.memory_mib} MiB",
             where=machine.given.at("memory"),
         )
+
+
+def check_hypervisor(machine: Machine, hypervisor: Hypervisor) -> None:
+    """Memory, and what the nics are plugged into, for a machine that is to be."""
+    check_memory(machine, hypervisor)
     for nic in machine.nics:
         hypervisor.check_nic(nic)
         # The first of several machines of a task that ask for one address has it.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
 import time
 import typing as t
@@ -15,7 +16,7 @@ from ..._host.connection import libvirt, translate_error
 from ..wait.log_text import access_lines
 from ..wait.stopped import qemu_log_end
 from .plan import STARTS, UP, Action
-from .view import PowerView
+from .view import PowerView, view_machine
 from .wait import LibvirtCall, StateWatch
 
 # What does not depend on a guest has at least this long, whatever the task's time limit is.
@@ -25,6 +26,7 @@ _ASK_SECONDS = 10.0
 # A guest that is still booting does not hear of the first request.
 _ASK_AGAIN_SECONDS = 20.0
 _ABORT_SECONDS = 10.0
+_SETTLE_SECONDS = 1.0
 _LOG_LINES = 3
 _FORCE_HINT = "With force=true it is done without the guest"
 
@@ -40,6 +42,7 @@ _REACHED: dict[Action, frozenset[str]] = {
     Action.SAVE: _POWERED_OFF,
 }
 BY_GUEST = frozenset({Action.SHUT_DOWN, Action.REBOOT})
+_GOES_ON = STARTS | {Action.RESUME}
 _LIMITED = BY_GUEST | {Action.SAVE}
 
 
@@ -108,10 +111,12 @@ class Change:
             # Before the state is read: a machine that is off by now cannot be asked any more, and has done it.
             error = self._first.error
             if self._reached():
+                self._settle()
                 return
             if error is not None:
                 self._raise(error)
             self._require_not_stopped()
+            self._require_not_paused()
             if self._stop.is_set():
                 self._abort()
                 raise stopped()
@@ -155,12 +160,37 @@ class Change:
         log = f"QEMU's log ends with: {' | '.join(lines)}" if lines else why_none
         raise HostError(f"it has started and stopped again: it is {self._watch.state_words()}; {log}")
 
+    def _require_not_paused(self) -> None:
+        """Raise HostError when it goes on, and an error pauses it, as before or for the first time."""
+        if self._action not in _GOES_ON or not self._call.ended or self._watch.state() != "paused":
+            return
+        trouble = view_machine(self._machine.handle).paused_by
+        if trouble is not None:
+            raise HostError(
+                f"it is paused{' again' if self._action is Action.RESUME else ''} {trouble}",
+                hint=f"Remove the cause first. virsh domblkerror {shlex.quote(self._machine.name)} names disks with an "
+                "I/O error, as when their storage is full",
+            )
+
+    def _settle(self) -> None:
+        """A machine that was paused by an error runs for a moment, also where that is still there."""
+        end = time.monotonic() + _SETTLE_SECONDS
+        while self._machine.paused_by is not None and self._action is Action.RESUME and time.monotonic() < end:
+            self._require_not_paused()
+            self._watch.wait_for_news(end - time.monotonic())
+
     def _raise(self, error: Exception) -> t.NoReturn:
         if not isinstance(error, libvirt.libvirtError):
             raise error
         translated = translate_error(error, f"it could not {self._action.value}")
         if self._action in BY_GUEST and not isinstance(translated, NotFoundError):
             raise NotDoneError(f"{translated.what}; {self._guest_words()}", hint=_FORCE_HINT) from error
+        if self._action is Action.RESTORE and translated.hint is None:
+            # As with a definition that has changed since, or a file that is gone.
+            translated.hint = (
+                "Its saved state is kept. To start it without, as after a power cut: "
+                f"virsh managedsave-remove {shlex.quote(self._machine.name)}"
+            )
         snapshot = self._machine.deleting
         if self._action in STARTS and snapshot is not None:
             # Its definition may name a file that is gone, of which libvirt says no more than that.

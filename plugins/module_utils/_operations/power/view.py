@@ -17,6 +17,7 @@ from ..._host.machines.record import PendingOf, record_from_xml, state_name
 from ..._host.machines.start_watch import is_off_since
 from ..._host.storage.disk_lock import is_open_in_qemu, newer_below
 from ..._model.attachments import agent_is_connected, written_places
+from ..._model.metadata.migration import read_migration_note
 from ..._model.metadata.snapshots import SnapshotWork, finish_revert_hint, read_work, reverting_to
 
 # Beside the states of a machine's record: it is off, and its memory is saved.
@@ -120,7 +121,7 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
         active,
         persistent,
         paused_by=_words_of(reason, _TROUBLES) if paused else None,
-        refusal=_refusal(record)
+        refusal=_refusal(record, running_xml, active=active)
         or _half_reverted(running_xml)
         or (_merged_unseen(handle, running_xml) if active else _may_be_old(handle, running_xml, work))
         or (_busy(name, reason) if paused else None),
@@ -191,7 +192,7 @@ def _may_be_old(handle: t.Any, defined: etree._Element, work: SnapshotWork | Non
     return None
 
 
-def _refusal(record: Mapping[str, t.Any]) -> VirtError | None:
+def _refusal(record: Mapping[str, t.Any], xml: etree._Element, *, active: bool) -> VirtError | None:
     if record["claimed"]:
         return ConflictError(
             "only its name is claimed, by a run that is about to create it or was interrupted",
@@ -201,17 +202,18 @@ def _refusal(record: Mapping[str, t.Any]) -> VirtError | None:
         return ConflictError(
             "it is unfinished: a run is creating it, or was interrupted", hint="Run provision again to finish it"
         )
-    if record["moving"]:
-        target = record["moving"]["target"]
-        if target == record["moving"]["source"]:
-            return DisksMovingError(
-                "its disks are being moved to another pool, or that was interrupted",
-                hint="Wait until that ends. If nobody is moving them, run virt_migrate with that pool again, which "
-                "finishes it",
-            )
-        return ConflictError(
-            f"it is being moved from {record['moving']['source']} to {target}, or its move was interrupted",
-            hint=f"Wait until the move ends. If it is no longer being moved, run migrate to {target} again, "
-            "which finishes the move",
+    note = read_migration_note(xml)
+    if note is None:
+        return None
+    if note.stays:
+        return DisksMovingError(
+            "its disks are being moved to another pool, or that was interrupted",
+            hint="Wait until that ends. If nobody is moving them, run virt_migrate with that pool again, which "
+            "finishes it",
         )
-    return None
+    return ConflictError(
+        f"it {note.words}, or its move was interrupted",
+        hint=f"Wait until the move ends. If it is no longer being moved, run migrate to {note.target} again, "
+        "which finishes the move; if one of the two is gone for good: "
+        f"{note.removal(record['name'], active=active)}",
+    )

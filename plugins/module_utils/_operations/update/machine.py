@@ -29,7 +29,8 @@ from ..._model.spec.machine_state import RUNNING, STOPPED
 from ..._model.spec.start_order import order_of
 from ..._model.xml.devices import arrange_boot_order, in_boot_order
 from ..._seeding.nocloud import is_made_from, require_bsdtar, seed_digest, seed_documents, seed_image
-from ..create.machine import autostart_step, needs_schema, start_step
+from ..create.decision import growth_of
+from ..create.machine import autostart_step, check_memory, needs_schema, start_step
 from ..hypervisor import Hypervisor
 from ..ownership import OTHER, SAME, UNTOLD, identify
 from ..plan import Step, Turn
@@ -47,6 +48,8 @@ def difference(machine: Machine, domain: Domain, hypervisor: Hypervisor, where: 
             where=inside(where, "name"),
             hint="Choose another name, or take that machine into this collection first (brine.virt.adopt)",
         )
+    if growth_of(machine.name, machine.memory_mib, 0, domain) is not None:
+        check_memory(machine, hypervisor)
     draft = Draft(domain, domain.notes, hypervisor)
     compare_hardware(machine, draft, where)
     compare_disks(machine, draft, where)

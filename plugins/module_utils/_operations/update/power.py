@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The power state of an active machine, brought to the one that its spec asks for, by the same code as virt_power.
 
-One that is off is started by a step of its plan. What is done here may have to wait for a guest, and so it is done when
-everything else is done and the hypervisor's lock is free for others.
+One that is off is started by a step of its plan, unless it may start with older data. What is done here may have to
+wait for a guest, and so it is done when everything else is done and the hypervisor's lock is free for others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..._model.spec.machine_state import RUNNING, STOPPED
 from ..machine_plan import MachinePlan
 from ..power.machines import PowerResult, carry_out
 from ..power.plan import POWERS_OFF, PowerRequest, expected_state, plan_actions
-from ..power.view import view_machine
+from ..power.view import HalfMergedError, view_machine
 
 # How long an operating system may take to shut down, unless the task says.
 STOP_SECONDS = 180
@@ -38,11 +38,13 @@ def plan_power(machine: Machine, domain: Domain, stop_seconds: float) -> PowerRe
 
     Raises VirtError when it cannot be done.
     """
-    if machine.state not in (RUNNING, STOPPED) or not domain.active:
+    if machine.state != RUNNING and not (machine.state == STOPPED and domain.active):
         return None
     with translate_errors(f"cannot inspect machine {machine.name}"):
         view = view_machine(domain.handle)
     if not view.active:
+        if machine.state == RUNNING and isinstance(view.refusal, HalfMergedError):
+            raise view.refusal
         return None
     try:
         actions = plan_actions(view, power_request(machine.state, stop_seconds))

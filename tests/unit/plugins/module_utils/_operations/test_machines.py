@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host import locks
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.guest_platform import GuestPlatforms
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
@@ -520,6 +520,20 @@ def test_what_somebody_has_changed_since_the_plan_is_not_written_over(conn: t.An
     assert list_domains(conn)["new1"].xml.findtext("memory") == str(512 * 1024)
     assert run_plans([plan(conn, memory=256)], concurrency=1)[0].error is None
     assert read_migration_note(list_domains(conn)["new1"].xml) == note
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_more_memory_than_the_hypervisor_has_is_refused(conn: t.Any, there: bool) -> None:
+    """It would not start again."""
+    if there:
+        make(conn)
+    with pytest.raises(ConflictError, match=r"memory: new1 needs 1048576 MiB of memory, but this hypervisor has \d+ M"):
+        plan(conn, memory=1024 * 1024)
+    if there:
+        # It came so from a larger one, or by hand, and everything else of it can be changed.
+        xml = conn.lookupByName("new1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        conn.defineXML(xml.replace(f">{512 * 1024}</memory>", f">{1024**3}</memory>"))
+        assert plan(conn, title="Web", memory=1024 * 1024).actions
 
 
 def test_a_machine_that_is_being_moved_is_not_changed(conn: t.Any) -> None:

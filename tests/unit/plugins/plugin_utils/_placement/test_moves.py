@@ -106,6 +106,15 @@ def test_the_pools_that_its_disks_go_to_are_asked_for_and_not_the_old_ones(spec:
     assert targets(plan(hosts, names=["web1"], target="hv2", **spec)) == {}
 
 
+def test_a_machine_needs_what_it_gets_at_its_next_start_too() -> None:
+    """What waits for that counts where it arrives."""
+    there = hypervisor(record("web1", 1024))
+    there["host"]["machines"][0].update(memory_mib=4096, vcpus=3)
+    result = plan({"hv1": there, "hv2": hypervisor(record("a", 4608)), "hv3": hypervisor(total_mib=4608)}, source="hv1")
+    assert (targets(result), result["moves"][0]["memory_mib"]) == ({"web1": "hv3"}, 4096)
+    assert result["moves"][0]["refused"] == {"hv2": "needs 4096 MiB of memory, 3584 MiB are free"}
+
+
 def test_a_target_that_the_user_names_is_not_called_the_only_one() -> None:
     hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(record("a")), "hv3": hypervisor()}
     for spec in ({"names": ["web1"]}, {"source": "hv1"}):
@@ -470,3 +479,6 @@ def test_a_machine_whose_earlier_move_is_to_be_finished_first_cannot_be_asked_ab
         {"hv2": [{"name": "web1", "target": "hv1"}]},
     )
     assert [item["name"] for item in result["ahead"]["hv1"]] == ["web2"]
+    there = plan(hosts, names=["web1", "web2"], target="hv1", pool="images")
+    assert there["by_source"]["hv1"] == [{"name": "web1"}, {"name": "web2"}]
+    assert there["ahead"]["hv1"] == [{"name": "web2"}]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, read_description
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need, read_description
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import is_local, libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import host as host_facts
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks as host_networks
@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.host import
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import read_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import DiskNote
+from ansible_collections.brine.virt.plugins.module_utils._operations.create import decision
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
 
@@ -73,6 +74,25 @@ def test_free_is_never_below_zero() -> None:
     with open_connection("test:///default", read_only=True) as conn:  # 3 GiB, with a machine of 8 GiB
         memory = observe_host(conn)["memory"]
     assert memory == {"total_mib": 3072, "committed_mib": 8192, "running_mib": 8192, "free_mib": 0}
+
+
+@pytest.mark.parametrize(("memory_mib", "vcpus"), [(8192, 6), (1024, 4)])
+def test_committed_counts_a_running_machine_with_what_it_gets_at_its_next_start_too(
+    node_uri: str, memory_mib: int, vcpus: int
+) -> None:
+    """Where a new machine is created, and where one arrives by a move, its definition counts."""
+    with open_connection(node_uri) as conn:
+        xml = etree.fromstring(conn.lookupByName("web1").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+        for tag, value in (("memory", memory_mib * 1024), ("currentMemory", memory_mib * 1024), ("vcpu", vcpus)):
+            need(xml, tag).text = str(value)
+        conn.defineXML(etree.tostring(xml, encoding="unicode"))
+        host = observe_host(conn)
+        defined_mib = decision._memory_mib(list_domains(conn)["web1"])
+    assert (host["memory"]["running_mib"], host["vcpus"]["running"], defined_mib) == (4096, 4, memory_mib)
+    more_mib, more_vcpus = max(0, memory_mib - 4096), max(0, vcpus - 4)
+    assert (host["memory"]["committed_mib"], host["vcpus"]["committed"]) == (5632 + more_mib, 6 + more_vcpus)
+    web1 = next(machine for machine in host["machines"] if machine["name"] == "web1")
+    assert (web1["memory_mib"], web1["vcpus"]) == (4096 + more_mib, 4 + more_vcpus)
 
 
 def test_what_the_hypervisor_is(host: dict[str, t.Any]) -> None:

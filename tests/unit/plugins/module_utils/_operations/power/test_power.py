@@ -142,6 +142,10 @@ def test_machines_that_belong_to_another_run_are_left_alone(node: Node) -> None:
         assert found["half"].startswith("it is unfinished: a run is creating it, or was interrupted. ")
         assert found["name1"].startswith("only its name is claimed, ")
         assert found["mover"].startswith("it is being moved from hv1 to hv2, or its move was interrupted. ")
+        # hv1 may never answer again, and then no run of virt_migrate there finishes it.
+        assert found["mover"].endswith(
+            "; if one of the two is gone for good: virsh metadata mover urn:brine:virt:move:1 --live --config --remove"
+        )
     assert node.states() == before
 
 
@@ -263,6 +267,40 @@ def test_a_start_that_ends_at_once_says_why(node: Node, monkeypatch: pytest.Monk
         "it has started and stopped again: it is shutoff (somebody powered it off); QEMU's log is not on this host"
     )
     assert (found["state"], found["seconds"] < 300) == ("shutoff", True)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.2])
+def test_one_that_is_paused_again_by_an_error_says_so_at_once(
+    node: Node, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Its storage is still full: it runs for a moment at most."""
+    # The test driver knows of no other reason.
+    monkeypatch.setattr(libvirt, "VIR_DOMAIN_PAUSED_IOERROR", libvirt.VIR_DOMAIN_PAUSED_USER)
+    node.conn.lookupByName("web1").suspend()
+
+    def resume(handle: t.Any) -> None:
+        if seconds:
+            handle.resume()
+            threading.Timer(seconds, handle.suspend).start()
+
+    monkeypatch.setitem(change._CALLS, change.Action.RESUME, resume)
+    found = node.run("running")["web1"]
+    assert found["msg"] == (
+        "it is paused again because of an I/O error. Remove the cause first. virsh domblkerror web1 names disks with "
+        "an I/O error, as when their storage is full"
+    )
+    assert (found["state"], found["actions"], found["seconds"] < 30) == ("paused", [], True)
+
+
+def test_a_saved_state_that_cannot_be_restored_is_kept_and_said(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.conn.lookupByName("web1").managedSave()
+    monkeypatch.setitem(change._CALLS, change.Action.RESTORE, lambda handle: handle.suspend())
+    found = node.run("running")["web1"]
+    assert found["msg"].startswith("it could not resume from its saved state: ")
+    assert found["msg"].endswith(
+        ". Its saved state is kept. To start it without, as after a power cut: virsh managedsave-remove web1"
+    )
+    assert found["state"] == "saved"
 
 
 DELETES = "<w:snapshotting xmlns:w='urn:brine:virt:snapshotting:1' snapshot='before' work='delete'/>"

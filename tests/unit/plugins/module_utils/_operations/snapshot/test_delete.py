@@ -25,6 +25,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines import r
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork, read_work
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import plan_backup
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import view as power_view
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import view as snapshot_view
@@ -289,7 +291,7 @@ def test_nor_is_it_where_libvirt_has_seen_no_file_merged(off: Machine, targets: 
     assert off.domain.snapshotListNames() == []
 
 
-def test_nor_is_such_a_machine_started(off: Machine) -> None:
+def test_nor_is_such_a_machine_started_or_backed_up(off: Machine, tmp_path: Path) -> None:
     """It was on the file below, unseen, and its guest has shut it down."""
     assert power_view.view_machine(off.domain).refusal is None
     off.merge("vdb", known=False)
@@ -302,11 +304,15 @@ def test_nor_is_such_a_machine_started(off: Machine) -> None:
         f"{off.files['vdb']}, the file of its disk vdb, so it may start with older data. Run virt_snapshot with state: "
         "absent and name: now, which says what to look at"
     )
+    # A backup of it would have the older data, and in time be the only one.
+    with pytest.raises(ConflictError, match=r"web1 is not backed up: the deletion of its snapshot now was interrupted"):
+        plan_backup(off.conn, "web1", BackupOptions(str(tmp_path)))
     # Half merged by qemu-img: nothing but that has written below.
     note_begin(off.domain, SnapshotWork("now", deleting=True, off=True, started=""))
     assert power_view.view_machine(off.domain).refusal is None
     forget(off.domain)
     assert power_view.view_machine(off.domain).refusal is None
+    assert plan_backup(off.conn, "web1", BackupOptions(str(tmp_path))).kind == "full"
 
 
 def test_a_few_seconds_are_newer_too(off: Machine) -> None:

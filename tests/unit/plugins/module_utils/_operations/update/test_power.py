@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
+import subprocess
 import typing as t
 from pathlib import Path
 
@@ -16,12 +18,15 @@ from ansible_collections.brine.virt.plugins.module_utils._host import locks as h
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.record import state_name
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import change, locks, machines, wait
+from ansible_collections.brine.virt.plugins.module_utils._operations.power import view as power_view
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import note_begin
 from ansible_collections.brine.virt.plugins.module_utils._operations.update import power
 
 SPEC: dict[str, t.Any] = {
@@ -216,3 +221,29 @@ def test_one_that_somebody_has_stopped_meanwhile_is_no_error(node: Node) -> None
     node.machine.destroy()
     done = node.carry_out(todo)
     assert (done.error, done.as_result()["actions"], node.state()) == (None, [], "shutoff")
+
+
+def test_one_that_may_start_with_older_data_is_not_started(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As virt_power does not: the deletion of its snapshot was cut off, and it has been on the file below since."""
+    monkeypatch.setattr(power_view, "is_local", lambda _uri: True)
+    node.make()
+    node.machine.destroy()
+    below, file = tmp_path / "vda.qcow2", tmp_path / "vda.now.qcow2"
+    _run("qemu-img", "create", "-q", "-f", "qcow2", str(below), "4M")
+    _run("qemu-img", "create", "-q", "-f", "qcow2", "-b", str(below), "-F", "qcow2", str(file))
+    disk = f"<disk type='file'><driver type='qcow2'/><source file='{file}'/><target dev='vda'/></disk></devices>"
+    node.conn.defineXML(node.machine.XMLDesc(0).replace("</devices>", disk))
+    note_begin(node.machine, SnapshotWork("now", deleting=True))
+    assert node.plan().actions == ["start new1"]
+    _run("qemu-io", "-f", "qcow2", "-c", "write -P 3 0 1M", str(file))
+    os.utime(file, (0, 0))
+    todo = node.plan(title="Web")
+    assert str(todo.error).startswith("the deletion of its snapshot now was interrupted, and ")
+    assert (todo.actions, node.carry_out(todo).as_result()["changed"], node.state()) == ([], False, "shutoff")
+    assert node.make(state="present", title="Web")["changed"] is True
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
