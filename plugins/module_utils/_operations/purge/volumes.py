@@ -97,6 +97,8 @@ def decide(domain: Domain, view: HypervisorView, options: PurgeOptions) -> list[
     decisions = []
     for note, identity in noted:
         decision = _decide_own(note, view, options, domain, attached=identity in attached, named=identity in named)
+        if decision is None and identity in attached:
+            decision = _decide_away(note, view, notes)
         if decision is not None:
             decisions.append(decision)
     for disk in disks:
@@ -169,6 +171,16 @@ def _decide_own(
     if told == UNTOLD and not attached and not _is_memory(pool, note.name, domain):
         return keep(f"the machine does not have it as a disk, and {_UNPROVEN}. {by_hand(note)}")
     return VolumeDecision(note.pool, note.name, DELETE, "it belongs to this machine", pool, note)
+
+
+def _decide_away(note: VolumeNote, view: HypervisorView, notes: MachineNotes) -> VolumeDecision | None:
+    """A disk that is not there; None where others of the machine are in its pool. Where none is, the file system of the
+    pool may only be missing, and then nobody else knows any more whose the disk is."""
+    pool = view.pools.get(note.pool)
+    if pool.source_type != FILE or any(volume_exists(pool, one.name) for one in notes.volumes if one.pool == pool.name):
+        return None
+    reason = f"it is not there: it has been deleted, or {pool.path} is not mounted. {by_hand(note)}"
+    return VolumeDecision(note.pool, note.name, KEEP, reason)
 
 
 def _decide_other(disk: MachineDisk, *, named: bool) -> VolumeDecision | None:

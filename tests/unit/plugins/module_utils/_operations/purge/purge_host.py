@@ -124,7 +124,7 @@ class PurgeHost:
         ahead = self.purge(**params, check_mode=True)["machines"][0]
         assert before == (self.files(), {name: self.conn.lookupByName(name).XMLDesc(0) for name in self.names()})
         result: dict[str, t.Any] = self.purge(**params)["machines"][0]
-        assert result == ahead
+        assert result == ahead, (result, ahead)
         return result
 
 

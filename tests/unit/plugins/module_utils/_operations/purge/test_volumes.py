@@ -128,6 +128,25 @@ class TestWhatOthersUse:
         assert len(result["volumes"]) == 1
 
 
+def test_disks_whose_file_system_may_be_missing_are_named(host: PurgeHost) -> None:
+    """Nobody would know of them when it is mounted again."""
+    host.make(disks=[{"name": "system", "size": 64}, {"name": "data", "size": 64}])
+    for volume in host.conn.storagePoolLookupByName("default").listAllVolumes():
+        volume.delete()
+    found = decided(host.one())
+    assert set(found) == {SYSTEM, "web1-data.qcow2"}
+    assert found[SYSTEM] == (
+        f"keep: it is not there: it has been deleted, or {host.pool} is not mounted. "
+        f"If nobody needs it: virsh vol-delete {SYSTEM} --pool default"
+    )
+
+
+def test_a_disk_that_is_gone_alone_was_deleted(host: PurgeHost) -> None:
+    host.make(disks=[{"name": "system", "size": 64}, {"name": "data", "size": 64}])
+    host.conn.storagePoolLookupByName("default").storageVolLookupByName("web1-data.qcow2").delete()
+    assert decided(host.one()) == {SYSTEM: OWN}
+
+
 class TestWhatIsNotItsOwn:
     def test_an_iso_and_a_disk_in_a_pool(self, host: PurgeHost) -> None:
         iso, shared = host.image(host.pool / "install.iso"), host.image(host.pool / "shared.qcow2")
