@@ -27,6 +27,8 @@ Records = Sequence[Mapping[str, t.Any]]
 
 # What Ansible says of a task that its keyword ``timeout`` has ended.
 _TIMED_OUT = re.compile(r"(?:Task failed: )?Timed out after (\d+) second\(s\)\.?")
+# And where nobody has given a password for sudo.
+_SUDO_PASSWORD = "Missing sudo password"
 
 
 def split_answers(results: t.Any, key: str) -> tuple[dict[str, t.Any], dict[str, str]]:
@@ -48,6 +50,8 @@ def split_answers(results: t.Any, key: str) -> tuple[dict[str, t.Any], dict[str,
             late = _TIMED_OUT.fullmatch(reason)
             if late:
                 silent[hypervisor] = f"did not answer within {late[1]} s"
+            elif reason.endswith(_SUDO_PASSWORD):
+                silent[hypervisor] = "sudo asks for a password there: add --ask-become-pass (-K), or log in as root"
             else:
                 silent[hypervisor] = reason if result.get("missing_library") else f"did not answer: {reason}"
         else:

@@ -244,6 +244,7 @@ def test_hypervisors_stand_in_their_order_and_the_silent_ones_are_named() -> Non
             "hv3": {"unreachable": True, "msg": "Connection timed out\nreally"},
             "hv1": {"machines": [CENTOS], "changed": False},
             "hv4": {"failed": True, "msg": "cannot connect to qemu:///system: no"},
+            "hv5": {"failed": True, "msg": "Task failed: Missing sudo password"},
         }
     )
     assert [line for line in text.splitlines() if not line.startswith(" ")] == [
@@ -251,6 +252,7 @@ def test_hypervisors_stand_in_their_order_and_the_silent_ones_are_named() -> Non
         "centos",
         "hv3: did not answer: Connection timed out really",
         "hv4: did not answer: cannot connect to qemu:///system: no",
+        "hv5: sudo asks for a password there: add --ask-become-pass (-K), or log in as root",
     ]
 
 

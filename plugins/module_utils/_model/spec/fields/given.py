@@ -111,13 +111,14 @@ class GivenOptions:
     def read(self, rules: Mapping[str, Rule]) -> dict[str, t.Any]:
         """The values by their rules; options that are absent or null are absent in the result.
 
-        Raises InputError for all unknown options, or for all that rules refuse, each with its place.
+        Raises InputError for all unknown options and all that rules refuse, each with its place.
         """
-        self.check_words(rules)
         clean = {}
         mistakes = Mistakes()
+        with mistakes.noted():
+            self.check_words(rules)
         for key, value in self.values.items():
-            if value is not None:
+            if value is not None and key in rules:
                 with mistakes.noted():
                     clean[key] = rules[key](value, self.at(key))
         mistakes.conclude()

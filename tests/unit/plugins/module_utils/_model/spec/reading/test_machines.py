@@ -174,7 +174,7 @@ def test_what_is_wrong_is_refused_with_its_place(more: dict[str, t.Any], text: s
 def test_all_mistakes_of_a_list_are_named_at_once_each_once() -> None:
     profiles = {"big": {"system": {"size": "x"}}}
     specs = [
-        spec(name="a", vcpu=1, memroy=2),
+        spec(name="a", vcpu=1, memroy=2, seed={"usr": "x"}),
         spec(name="b", disk_profile="big"),
         spec(name="c"),
         spec(name="d", disk_profile="big"),
@@ -187,6 +187,7 @@ def test_all_mistakes_of_a_list_are_named_at_once_each_once() -> None:
     assert [line.split(". ")[0] for line in str(caught.value).splitlines()] == [
         "vms[0]: unknown option 'vcpu'",
         "vms[0]: unknown option 'memroy'",
+        "vms[0].seed: unknown option 'usr'",
         "disk_profiles.big.system.size: 'x' is not a size",
         "vms[4].name: the name 'c' is taken by vms[2] already",
         "vms[5].disks[0]: unknown option 'sise'",
