@@ -16,8 +16,8 @@ from ..._host.connection import VirConnect, translate_errors
 from ..._host.locks import hypervisor_lock
 from ..._host.machines.set_aside import put_back
 from ..._host.storage import volumes
-from ..._host.storage.full_pool import full_pool_named
 from ..._host.storage.pool_refresh import refresh_pool
+from ..._host.storage.pools import full_pool_named
 from ..._host.storage.transfer.flush import SentFile, flushed
 from ..._host.storage.transfer.upload import send_file
 from ..._host.storage.transfer.uploader import new_upload

@@ -22,9 +22,8 @@ from ...._model.metadata.machine import VolumeNote
 from ...._model.xml.disk_source import FILE
 from ...connection import VirConnect, translate_errors
 from ...storage import volumes
-from ..full_pool import full_pool_named
 from ..pool_refresh import refresh_pool
-from ..pools import Pool
+from ..pools import Pool, full_pool_named
 from ..proof import by_hand, unfinished_of
 from ..volume_bytes import read_volume, write_start, zero_logical
 from ..volume_facts import find_volume
