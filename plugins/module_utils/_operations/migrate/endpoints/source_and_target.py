@@ -21,7 +21,7 @@ from ...._host.machines.domains import Domain
 from ...._model.metadata.machine import MachineNotes
 from ...._model.metadata.migration import MigrationNote, read_migration_note
 from ...hypervisor_view import HypervisorView
-from .presence import has_job
+from .location import has_job
 
 
 class MigrationTarget:
