@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import resource_mistakes
-from ansible_collections.brine.virt.plugins.plugin_utils._resource_refusals import resource_refusals
+from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import resource_mistakes, resource_refusals
 
 # Those of the role's argument specification.
 VARIABLES = (

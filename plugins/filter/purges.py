@@ -19,9 +19,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import a
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_disk_moves, read_disk_pools
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.adoptions import choose_adoptions
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.export import export_file
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_purges
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_adoptions, choose_purges
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import restore_twins
 from ansible_collections.brine.virt.plugins.plugin_utils._restore_target import restore_target
 

@@ -343,8 +343,7 @@ from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.check import TlsSpec
-from ansible_collections.brine.virt.plugins.module_utils._tls.clock import require_same_time
+from ansible_collections.brine.virt.plugins.module_utils._tls.check import TlsSpec, require_same_time
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_name, own_names
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import KINDS, find_places
 from ansible_collections.brine.virt.plugins.module_utils._tls.reload import MARK

@@ -100,9 +100,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance
     Maintenance,
     begin,
     read_maintenance,
+    show_maintenance,
     write_maintenance,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance_mark import show_maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.arriving import (
     QUIET_SECONDS,

@@ -168,8 +168,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import wait_for_machines
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.report import headline, report
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import WaitState
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import WaitState, headline, report
 
 
 def as_result(wait_state: WaitState) -> dict[str, t.Any]:

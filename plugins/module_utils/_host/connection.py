@@ -191,6 +191,12 @@ def translate_error(exc: LibvirtError, what: str, where: str | None = None) -> V
     return _class_of(exc)(f"{what}: {words}", where=where)
 
 
+def host_name(conn: VirConnect) -> str:
+    """The hypervisor's name, as its libvirt says it. Raises an error of ours."""
+    with translate_errors("cannot ask libvirt for its host name"):
+        return str(conn.getHostname())
+
+
 @contextlib.contextmanager
 def translate_errors(what: str, where: str | None = None) -> t.Iterator[None]:
     """Inside the block, a libvirt error is raised as one of ours; everything else passes.

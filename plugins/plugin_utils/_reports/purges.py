@@ -1,7 +1,8 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which machines of which hypervisor are removed, from what virt_purge says in check mode; and the text of it. Pure."""
+"""Which machines of which hypervisor are removed or adopted, from what virt_purge and virt_adopt say in check mode;
+and the text of it. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from ...module_utils._base.errors import InputError, Mistakes, one_of_these
 from ...module_utils._operations.purge.refusal import ACTIVE, FOREIGN, SAVED, UNABLE
-from .machine_answers import Found, find_answers, find_home
+from .._one_home import one_home
 from .table import printable_line
+from .text import split_answers
 
 MODULE, PURGE, PROVISION = "module", "purge", "provision"
 # What to do about each obstacle, for who cannot set an option of virt_purge.
@@ -34,6 +36,7 @@ _HINTS: dict[str, dict[str, str]] = {
     },
 }
 HINTS = tuple(_HINTS)
+_Found = Mapping[str, Mapping[str, t.Any]]
 
 
 def choose_purges(
@@ -54,7 +57,7 @@ def choose_purges(
     """
     if hints not in _HINTS:
         raise InputError(f"there is no {hints!r}", where="hints", hint=one_of_these(hints, HINTS))
-    answered, silent = find_answers(results, on)
+    answered, silent = _find_answers(results, on)
     by_hypervisor: dict[str, list[str]] = {}
     shared: dict[str, list[t.Any]] = {}
     lines: list[str] = []
@@ -63,7 +66,7 @@ def choose_purges(
     mistakes = Mistakes()
     for name in dict.fromkeys(names):
         with mistakes.noted():
-            hypervisor = find_home(name, answered, silent)
+            hypervisor = _find_home(name, answered, silent)
             if hypervisor is None:
                 absent.append(name)
                 lines.append(_absent(name, answered, unasked))
@@ -102,7 +105,7 @@ def _require_only_one(name: str, found: str, silent: Mapping[str, str], homes: M
         )
 
 
-def _absent(name: str, answered: Mapping[str, Found], unasked: Sequence[str]) -> str:
+def _absent(name: str, answered: Mapping[str, _Found], unasked: Sequence[str]) -> str:
     """That a machine is nowhere, and why that may be."""
     similar = {other for found in answered.values() for other in found.get(name, {}).get("similar") or []}
     line = f"{name}: there is no such machine on {', '.join(answered)}"
@@ -133,3 +136,82 @@ def _lines(result: Mapping[str, t.Any], hypervisor: str) -> list[str]:
     snapshots = result.get("snapshots") or []
     with_them = f", with snapshot{'' if len(snapshots) == 1 else 's'} {', '.join(snapshots)}" if snapshots else ""
     return [*lines, f"  delete the machine itself{with_them}"]
+
+
+def _find_answers(results: t.Any, on: str | None = None) -> tuple[dict[str, _Found], dict[str, str]]:
+    """The machines that hypervisors spoke of, by their names; and why others said nothing.
+
+    results: registered results of a module that was asked for machines by name, by the hypervisors' names. on: the only
+    hypervisor that is meant. Raises InputError for what is no mapping, and for a hypervisor that there is not.
+    """
+    heard = results
+    if isinstance(results, Mapping):
+        heard = {hypervisor: _heard(result) for hypervisor, result in results.items()}
+    answered, silent = split_answers(heard, "machines")
+    found: dict[str, _Found] = {
+        host: {machine["name"]: machine for machine in machines} for host, machines in answered.items()
+    }
+    if on is None:
+        return found, silent
+    if on not in results:
+        raise InputError(f"there is no hypervisor {on!r}", where="on", hint=f"Known: {', '.join(results)}")
+    return (
+        {hypervisor: machines for hypervisor, machines in found.items() if hypervisor == on},
+        {hypervisor: reason for hypervisor, reason in silent.items() if hypervisor == on},
+    )
+
+
+def _heard(result: t.Any) -> dict[str, t.Any]:
+    """One that has failed because of a machine has answered all the same; one that says nothing has not."""
+    known = dict(result) if isinstance(result, Mapping) else {}
+    if known.get("machines") is not None:
+        return {"machines": known["machines"]}
+    return {"msg": "no reason given", **known}
+
+
+def _find_home(name: str, answered: Mapping[str, _Found], silent: Mapping[str, str]) -> str | None:
+    """The hypervisor that has a machine of this name; None when none has it. Raises InputError where that is open."""
+    home = one_home(name, [host for host, found in answered.items() if name in found and found[name].get("present")])
+    if home is None and silent:
+        reasons = "; ".join(f"{hypervisor}: {reason}" for hypervisor, reason in silent.items())
+        where = f" on the hypervisors that answered ({', '.join(answered)})" if answered else ""
+        raise InputError(f"machine {name!r} was not found{where}. {reasons}")
+    return home
+
+
+def choose_adoptions(results: t.Any, names: Sequence[str], on: str | None = None) -> dict[str, t.Any]:
+    """What is adopted where, as the filter brine.virt.adoptions returns it.
+
+    results: registered results of virt_adopt in check mode by the hypervisors' names. on: the one that is meant where
+    several have a machine of a name. Raises InputError with a line for each machine that cannot be adopted.
+    """
+    answered, silent = _find_answers(results, on)
+    by_hypervisor: dict[str, list[str]] = {}
+    lines: list[str] = []
+    mistakes = Mistakes()
+    for name in dict.fromkeys(names):
+        with mistakes.noted():
+            hypervisor = _find_home(name, answered, silent)
+            if hypervisor is None:
+                raise InputError(f"there is no machine {name!r} on {', '.join(answered)}", where="vm")
+            result = answered[hypervisor][name]
+            if result.get("failed"):
+                raise InputError(f"{hypervisor}: {result.get('msg', 'no reason given')}")
+            if result.get("changed"):
+                by_hypervisor.setdefault(hypervisor, []).append(name)
+            lines += _adopted_lines(result, hypervisor)
+    mistakes.conclude()
+    lines += [f"{hypervisor}: {reason}" for hypervisor, reason in silent.items()]
+    return {"by_hypervisor": by_hypervisor, "text": "\n".join(map(printable_line, lines))}
+
+
+def _adopted_lines(result: Mapping[str, t.Any], hypervisor: str) -> list[str]:
+    """A machine that is adopted, and its disks and nics, a line each."""
+    what = "is adopted" if result.get("changed") else "belongs to this collection already"
+    lines = [f"{result['name']} on {hypervisor} ({result.get('state')}) {what}:"]
+    for disk in result.get("disks") or []:
+        place = "/".join(filter(None, [disk.get("pool"), disk.get("volume")]))
+        own = "its own" if disk.get("own") else "not its own"
+        lines.append(f"  disk {disk.get('name') or disk.get('target')}, {place}: {own}, as {disk.get('reason')}")
+    lines += [f"  nic {nic.get('name')}, {nic.get('mac')}" for nic in result.get("nics") or []]
+    return lines + [f"  {remark}" for remark in result.get("remarks") or []]

@@ -16,9 +16,11 @@ from cryptography import x509
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.facts import maintenance_mark
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import (
+    SECRET_UUID,
     Maintenance,
+    _from_description,
+    _to_xml,
     read_maintenance,
     write_maintenance,
 )
@@ -58,16 +60,16 @@ def test_maintenance(fixtures: Path, tmp_path: Path) -> None:
 def test_maintenance_that_other_hypervisors_see(fixtures: Path) -> None:
     text = (fixtures / "formats/maintenance/1-secret.xml").read_text(encoding="utf-8")
     root = parse_xml(text)
-    assert root.findtext("uuid") == maintenance_mark.SECRET_UUID
-    assert maintenance_mark._from_description(root.findtext("description") or "") == MAINTENANCE
-    assert maintenance_mark._to_xml(MAINTENANCE) == text.strip()
+    assert root.findtext("uuid") == SECRET_UUID
+    assert _from_description(root.findtext("description") or "") == MAINTENANCE
+    assert _to_xml(MAINTENANCE) == text.strip()
 
 
 def test_what_a_newer_version_says_of_a_maintenance_is_passed_over(tmp_path: Path) -> None:
     said = json.dumps({**MAINTENANCE.as_dict(), "until": "2026-11-22", "by": ["alice"]})
     (tmp_path / "newer.json").write_text(said, encoding="utf-8")
     assert read_maintenance(str(tmp_path / "newer.json")) == MAINTENANCE
-    assert maintenance_mark._from_description(f"brine.virt maintenance: {said}") == MAINTENANCE
+    assert _from_description(f"brine.virt maintenance: {said}") == MAINTENANCE
 
 
 # The change of a bridge

@@ -63,7 +63,7 @@ def find_baseline(conn: VirConnect, cpus: Mapping[str, GuestCpu]) -> Baseline:
     common = _reckon(conn, list(known.values()), flags)
     features = {
         # What this libvirt does not know it cannot expand; that the hypervisor has it is known all the same.
-        host: _all_features(conn, known[host], expanded) | (_required(cpu) - known[host].features.keys())
+        host: _required(_reckon(conn, [known[host]], expanded)) | (_required(cpu) - known[host].features.keys())
         for host, cpu in cpus.items()
     }
     everything = frozenset().union(*features.values())
@@ -123,8 +123,3 @@ def _reckon(conn: VirConnect, cpus: list[GuestCpu], flags: int) -> GuestCpu:
     if cpu is None:
         raise HostError("libvirt's common CPU has no model", where="cpus")
     return cpu
-
-
-def _all_features(conn: VirConnect, cpu: GuestCpu, flags: int) -> frozenset[str]:
-    """Every feature of a CPU, those of its model too."""
-    return _required(_reckon(conn, [cpu], flags))

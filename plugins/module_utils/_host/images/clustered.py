@@ -284,12 +284,11 @@ def _parts(cluster: Cluster) -> list[str]:
 
 def _abandoned_id(cluster: Cluster, volume: str) -> str | None:
     """Which volume of this name is there without clones, and without any client that has it open; None otherwise."""
-    try:
-        with cluster.open(volume, read_only=True) as looked_at:
-            needed = list(looked_at.watchers_list()) or list(looked_at.list_children2())
-            return None if needed else str(looked_at.id())
-    except cluster.rbd.ImageNotFound:
-        return None
+    return _look_at(
+        cluster,
+        volume,
+        lambda there: None if list(there.watchers_list()) or list(there.list_children2()) else str(there.id()),
+    )
 
 
 def _set_aside(cluster: Cluster, volume: str, part: str) -> bool:

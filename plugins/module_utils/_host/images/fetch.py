@@ -18,8 +18,7 @@ from ansible.module_utils.urls import ConnectionError as AnsibleConnectionError
 from ansible.module_utils.urls import open_url
 
 from ..._base.errors import HostError, InputError
-from ..._model.image.checksum import Checksum, ChecksumFile, read_checksum
-from ..._model.image.checksum_file import find_checksum
+from ..._model.image.checksum import Checksum, ChecksumFile, find_checksum, read_checksum
 from ..._model.spec.fields.units import format_size
 from ..._model.url import shown_url, url_secrets
 from ..._model.withheld import masked, masks_of

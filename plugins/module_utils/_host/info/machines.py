@@ -137,7 +137,9 @@ def find_machines(
         known = sorted(domain.name() for domain in domains) if missing else None
         domains = [domain for domain in domains if selection.names_it(domain)]
         if brief or selection.states is not None:
-            records = [record for record in _brief_records(conn, domains) if _fits_state(selection, record)]
+            records = _brief_records(conn, domains)
+            if selection.states is not None:
+                records = [record for record in records if record["state"] in selection.states]
         names = [domain.name() for domain in domains] if records is None else [one["name"] for one in records]
     full = {
         "addresses": "addresses" in subsets,
@@ -156,10 +158,6 @@ def find_machines(
     left = max(0.1, deadline - time.monotonic())
     add_details(conn, chosen, subsets, agent_timeout_seconds=agent_timeout_seconds, timeout_seconds=left)
     return Found([_part(record, subsets) for record in chosen], missing, known)
-
-
-def _fits_state(selection: MachineSelection, record: Record) -> bool:
-    return selection.states is None or record["state"] in selection.states
 
 
 def _list_domains(conn: VirConnect) -> list[t.Any]:

@@ -21,7 +21,7 @@ from ..._base.xml import read_description
 from ..._model.metadata.migration import read_migration_note
 from ..connection import VirConnect, libvirt, translate_errors
 from .listing import is_arriving
-from .stalled_connections import columns_of_process
+from .migration import columns_of_process
 
 # A machine of which nothing has come for so long is not waited for. Also where nobody can see whether anything comes.
 QUIET_SECONDS = 30.0

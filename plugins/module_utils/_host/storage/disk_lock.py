@@ -44,7 +44,19 @@ _COMPARE_SECONDS = 6 * 3600
 _NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
-class DiskLock:
+class _Opened:
+    """A file that is open from hold() to release()."""
+
+    _descriptor: int | None = None
+
+    def release(self) -> None:
+        """End; may be called twice."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+class DiskLock(_Opened):
     """A file or block device that is held from hold() to release().
 
     Raises ConflictError when somebody is writing to it at the time, HostError when it cannot be read.
@@ -52,7 +64,6 @@ class DiskLock:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._descriptor: int | None = None
         self._seen: tuple[int, ...] = ()
 
     def hold(self) -> None:
@@ -77,12 +88,6 @@ class DiskLock:
         if now != self._seen:
             raise ConflictError(f"{self.path} was changed while it was being copied")
 
-    def release(self) -> None:
-        """End; may be called twice."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
-
     def _lock(self, descriptor: int) -> None:
         try:
             for what in (_WRITE, _RESIZE):
@@ -100,7 +105,7 @@ class DiskLock:
                 raise
 
 
-class ReplacementLock:
+class ReplacementLock(_Opened):
     """The one run, on any host, that makes the file of a disk anew to put the new one in its place. QEMU does not mind.
 
     Raises ConflictError while another run does so, and HostError when the file cannot be opened.
@@ -108,7 +113,6 @@ class ReplacementLock:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._descriptor: int | None = None
 
     def hold(self) -> None:
         """Begin. path is no link."""
@@ -123,12 +127,6 @@ class ReplacementLock:
             # The lock is on the file that another run has just replaced.
             self.release()
             raise ConflictError(f"{self._path} was replaced a moment ago", hint="Run it again")
-
-    def release(self) -> None:
-        """End; may be called twice."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
 
     def _lock(self, descriptor: int) -> None:
         try:

@@ -11,16 +11,24 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
+import re
 import threading
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, one_of_these
+from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, VirtError, one_of_these
 from ..._base.xml import MIB, attribute, etree, read_description
 from ..._model.xml.disk_source import BLOCK, FILE, NETWORK, DiskSource, network_source
 from ..connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
 from .file_chain import Watch
+from .full_disk import disk_full, no_space
 from .pool_refresh import is_started
+
+# strerror(3) of ENOSPC and EDQUOT, lvcreate(8), zfs(8): libvirt has them inside the words of what it ran.
+_FULL = re.compile(
+    r"no space left on device|disk quota exceeded|insufficient free (space|extents)|not enough free space|out of space",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -321,3 +329,29 @@ def _network_source(root: etree._Element) -> DiskSource | None:
     else:
         protocol, prefix = "iscsi", f"{attribute(source, 'device', 'path') or ''}/"
     return network_source(source, source.find("auth"), protocol, prefix)
+
+
+@contextlib.contextmanager
+def full_pool_named(pool: Pool, what: str, needed_bytes: int | None) -> t.Iterator[None]:
+    """Inside the block, an error that comes from the pool being full is raised as a HostError that says so.
+
+    what: what cannot be done then, in words. needed_bytes: what it takes at most.
+    """
+    try:
+        yield
+    except VirtError as exc:
+        if not _FULL.search(exc.what):
+            raise
+        if pool.local and pool.source_type == FILE:
+            raise disk_full(what, pool.path, needed_bytes, pool.name) from exc
+        raise no_space(what, pool.path or pool.type, _free_bytes(pool), needed_bytes, pool.name) from exc
+
+
+def _free_bytes(pool: Pool) -> int | None:
+    """What libvirt finds now, or what it knew last; None when it does not say."""
+    with contextlib.suppress(libvirt.libvirtError):
+        pool.handle.refresh(0)
+    try:
+        return int(pool.handle.info()[3])
+    except libvirt.libvirtError:
+        return None

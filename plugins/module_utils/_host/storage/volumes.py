@@ -20,9 +20,8 @@ from ..._model.spec.fields.units import format_size
 from ..._model.xml.disk_source import BLOCK, FILE
 from ..connection import VirConnect, by_name, libvirt, suppress_codes, translate_error, translate_errors
 from .ceph import has_bindings, open_cluster, remove_own_snapshots, require_no_snapshots_in_use
-from .full_pool import full_pool_named
 from .pool_refresh import refresh_pool
-from .pools import Pool
+from .pools import Pool, full_pool_named
 from .proof import mark_volume
 from .volume_bytes import device_bytes, write_start, zero_logical
 from .volume_facts import Volume, find_volume

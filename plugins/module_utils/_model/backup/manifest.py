@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
-from ..._base.errors import InputError
+from ..._base.errors import ConflictError, InputError
 
 MANIFEST = "manifest.json"
 DOMAIN_XML = "domain.xml"
@@ -223,3 +223,22 @@ def checkpoint_words(name: str, path: str) -> str:
 def is_own_checkpoint(name: str, series: str | None = None) -> bool:
     """Whether a checkpoint was made for a backup, of this series."""
     return name.startswith(_CHECKPOINT if series is None else f"{_CHECKPOINT}{series}-")
+
+
+def next_id(there: Collection[str], kind: str, now: datetime) -> str:
+    """The name of a backup that is begun now (UTC).
+
+    there: the names of those in its directory, also of such that cannot be read. A backup is built on earlier ones
+    only, and what is latest is so by its name. Raises ConflictError where nothing can be later.
+    """
+    begun = now.replace(microsecond=0)
+    latest = max(there, default="", key=lambda name: name.partition("-")[0])
+    if latest and begun <= time_of(latest):
+        try:
+            begun = time_of(latest) + timedelta(seconds=1)
+        except OverflowError as exc:
+            raise ConflictError(
+                f"no backup can be later than {latest}: the clock was wrong when it was made, or it is not a backup",
+                hint="Check what it is, and move it away",
+            ) from exc
+    return backup_id(begun, kind)

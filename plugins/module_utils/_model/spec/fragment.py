@@ -79,7 +79,7 @@ def _add_devices(domain: etree._Element, devices: etree._Element) -> None:
 
 def _merge_element(home: etree._Element, element: etree._Element) -> None:
     there = home.findall(element.tag)
-    if len(there) != 1 or _is_row(element):
+    if len(there) != 1 or etree.QName(element).localname in _ROWS:
         if not any(_within(element, one) for one in there):
             home.append(copy.deepcopy(element))
         return
@@ -93,10 +93,6 @@ def _merge_element(home: etree._Element, element: etree._Element) -> None:
 
 # Elements of which there are many side by side.
 _ROWS = ("arg", "env", "boot", "feature", "timer", "cell", "vcpupin", "iothreadpin", "page", "entry", "memnode")
-
-
-def _is_row(element: etree._Element) -> bool:
-    return etree.QName(element).localname in _ROWS
 
 
 def _within(part: etree._Element, whole: etree._Element) -> bool:

@@ -34,9 +34,9 @@ from ..._model.backup.manifest import (
     Manifest,
     checkpoint_name,
     checkpoint_words,
+    next_id,
     time_text,
 )
-from ..._model.backup.next_id import next_id
 from ..._model.meter import ProgressMeter
 from .disks import BackupDisk
 from .options import BackupOptions

@@ -21,9 +21,8 @@ from ..._host.locks import hypervisor_lock
 from ..._host.storage.disk_lock import first_open
 from ..._host.storage.full_disk import free_in
 from ..._host.storage.usage import unseen_program
-from ..._model.backup.manifest import DISK, INCREMENTAL, DiskEntry, Manifest, time_text
+from ..._model.backup.manifest import DISK, INCREMENTAL, DiskEntry, Manifest, next_id, time_text
 from ..._model.backup.merging import Merge, merges
-from ..._model.backup.next_id import next_id
 from ..._model.backup.retention import removable
 from ..._model.meter import ProgressMeter
 from .kept import KeptBackups

@@ -18,8 +18,7 @@ from ..._host.connection import VirConnect, translate_errors
 from ..._host.machines.undefine import undefine
 from ..._host.storage.disk_lock import DiskLock
 from .context import MigrationContext
-from .endpoints.location import Endpoints, find, set_autostart
-from .endpoints.presence import Presences, see, see_both, shared_files, written_files
+from .endpoints.location import Endpoints, Presences, find, see, see_both, set_autostart, shared_files, written_files
 from .endpoints.source_and_target import SourceMachine
 
 # A daemon that has just started looks after one machine after the other.

@@ -16,8 +16,8 @@ from ..._host.connection import VirConnect, translate_errors
 from ..._host.locks import hypervisor_lock
 from ..._host.machines.set_aside import put_back
 from ..._host.storage import volumes
-from ..._host.storage.full_pool import full_pool_named
 from ..._host.storage.pool_refresh import refresh_pool
+from ..._host.storage.pools import full_pool_named
 from ..._host.storage.transfer.flush import SentFile, flushed
 from ..._host.storage.transfer.upload import send_file
 from ..._host.storage.transfer.uploader import new_upload
@@ -281,9 +281,6 @@ def finishing_steps(
 
         return apply
 
-    def start_with_host(domain: t.Any) -> None:
-        set_autostart(domain, True)
-
     def forget_at_source() -> None:
         if not find_location(context.endpoints, uuid).left:
             raise HostError(f"{name} is not only on {context.target.name}, so nothing is deleted here")
@@ -305,7 +302,9 @@ def finishing_steps(
     if snapshots:
         steps.append(Step(f"put back the snapshots of {name} on {note.target}", on_target(put_back)))
     if note.autostart and context.options.persistent:
-        steps.append(Step(f"enable autostart of {name} on {note.target}", on_target(start_with_host)))
+        steps.append(
+            Step(f"enable autostart of {name} on {note.target}", on_target(lambda domain: set_autostart(domain, True)))
+        )
     names = ", ".join(ref.name for ref in note.left)
     words = f"delete {names} on {note.source}" if names else f"check that {name} has left {note.source}"
     steps.append(Step(words, forget_at_source))

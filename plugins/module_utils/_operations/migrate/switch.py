@@ -21,9 +21,8 @@ from ..._model.xml.migrated_domain import migrated_domain_xml
 from ..plan import Step
 from .broken_off import settle_switch
 from .context import MigrationContext, MigrationPlan, ProgressCallback
-from .endpoints.location import find, find_location, find_location_after_switch
+from .endpoints.location import find, find_location, find_location_after_switch, see
 from .endpoints.options import flags, parameters
-from .endpoints.presence import see
 from .endpoints.source_and_target import SourceMachine
 from .recheck import TargetRecheck, recheck_definition
 from .storage.disks import MIRROR, DiskMigration

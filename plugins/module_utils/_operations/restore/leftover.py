@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 
 from ..._base.errors import ConflictError
-from ..._host.connection import translate_errors
+from ..._host.connection import host_name
 from ..._host.storage.pools import Pool
 from ..._host.storage.proof import is_proven, mark_of, unfinished_of
 from ..._host.storage.transfer.fill import require_no_sender
@@ -62,7 +62,7 @@ def find_leftover(
     note = VolumeNote(pool.name, volume, "disk", format=image_format, making=making)
     upload = unfinished_of(pool, volume)
     if upload is not None:
-        require_no_sender(pool, volume, upload, host_name(hypervisor), where)
+        require_no_sender(pool, volume, upload, host_name(hypervisor.conn), where)
         try:
             # The mark shows who has made it, and not that nobody has taken it into use since.
             require_unused(hypervisor.usage, [(pool, volume)])
@@ -73,12 +73,6 @@ def find_leftover(
     if _is_empty(pool, note) and hypervisor.usage.of(pool, volume).state == UNUSED:
         return Leftover(pool, note, None)
     return None
-
-
-def host_name(hypervisor: Hypervisor) -> str:
-    """This host's name, as its libvirt says it."""
-    with translate_errors("cannot ask libvirt for its host name"):
-        return str(hypervisor.conn.getHostname())
 
 
 def _is_empty(pool: Pool, note: VolumeNote) -> bool:

@@ -16,7 +16,7 @@ from ..._base.files import allocated_bytes, sync_file
 from ..._host.backup import images
 from ..._host.backup.directory import Backups
 from ..._host.backup.verify import check_header
-from ..._host.connection import translate_errors
+from ..._host.connection import host_name, translate_errors
 from ..._host.storage.ceph import qemu_name
 from ..._host.storage.full_disk import disk_full
 from ..._host.storage.pools import Pool
@@ -33,7 +33,7 @@ from ..._model.xml.disk_source import FILE, NETWORK
 from ..disks.new_volume import VolumeOwner, mark_for, volume_step
 from ..hypervisor import Hypervisor
 from ..plan import Step
-from .leftover import Leftover, find_leftover, host_name
+from .leftover import Leftover, find_leftover
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def plan_volume(
         raise ConflictError(f"the name of volume {volume!r} in pool {found.name!r} is reserved for machine {other}")
     if machine or not has_marks(found):
         return RestoredVolume(entry, found, volume, image_format, mark_for(found, volume, ()))
-    upload = new_upload(host_name(hypervisor))
+    upload = new_upload(host_name(hypervisor.conn))
     return RestoredVolume(entry, found, volume, image_format, upload.to_mark(), upload, leftover)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ..._base.errors import ConflictError, InputError, Mistakes
 from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
-from ..._host.facts.maintenance_mark import SECRET_UUID
+from ..._host.facts.maintenance import SECRET_UUID
 from ..._host.locks import hypervisor_lock
 from ..._model.spec.resources.secret import ABSENT, SecretSpec
 from ..plan import Step

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..._base.errors import ConflictError, UnsupportedError
+from ..._host.connection import host_name
 from ..._host.images.clustered import users_in_cluster
 from ..._host.storage.ceph import has_bindings
 from ..._host.storage.pools import Pool
@@ -58,7 +59,7 @@ def check_deletion(
     _require_deletable(pool, volume.name, what, where)
     upload = upload_of(pool, volume.name)
     if upload is not None:
-        require_no_sender(pool, volume.name, upload, task.host(), where)
+        require_no_sender(pool, volume.name, upload, host_name(task.conn), where)
     use = view.usage.of(pool, volume.name)
     if use.elsewhere is not None and not use.users and not use.unknown:
         return unasked(pool, volume.name, what, use.elsewhere, where)

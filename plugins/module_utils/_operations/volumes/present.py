@@ -11,6 +11,7 @@ import uuid
 from dataclasses import replace
 
 from ..._base.errors import ConflictError, InputError, UnsupportedError
+from ..._host.connection import host_name
 from ..._host.images.source_file import HeldFile, SourceFile
 from ..._host.storage import volumes
 from ..._host.storage.pools import Pool
@@ -75,7 +76,7 @@ def _unfinished(
     where = spec.given.at("name")
     upload = upload_of(pool, spec.name)
     if upload is not None:
-        require_no_sender(pool, spec.name, upload, task.host(), where)
+        require_no_sender(pool, spec.name, upload, host_name(task.conn), where)
 
         def is_upload() -> bool:
             now = upload_of(pool, spec.name)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..._base.errors import ConflictError
-from ..._host.connection import VirConnect, translate_errors
+from ..._host.connection import VirConnect
 from ..._host.images.stream import ProgressCallback, no_progress
 from ..._host.locks import hypervisor_lock
 from ..._host.storage.pools import Pool
@@ -46,11 +46,6 @@ class VolumeTask:
     def alone(self) -> t.ContextManager[None]:
         """No other run makes machines, changes their disks or makes volumes during the block."""
         return hypervisor_lock(_MACHINES_LOCK, wait_seconds=self.lock_seconds)
-
-    def host(self) -> str:
-        """The hypervisor's name, as its libvirt says it."""
-        with translate_errors("cannot ask libvirt for its host name"):
-            return str(self.conn.getHostname())
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.plugin_utils._resource_refusals import resource_refusals
+from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import resource_refusals
 
 LISTS: dict[str, t.Any] = {
     "v_pools": [{"name": "data", "path": "/data/vm[1]/"}, {"name": "old", "path": "/old", "state": "inactive"}],

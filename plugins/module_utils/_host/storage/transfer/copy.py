@@ -26,8 +26,7 @@ from ...._model.image.header import HEADER_BYTES, disk_format
 from ...._model.xml.disk_source import BLOCK, FILE, NETWORK
 from ...connection import libvirt, translate_errors
 from ..ceph import QemuName, qemu_name
-from ..full_pool import full_pool_named
-from ..pools import Pool
+from ..pools import Pool, full_pool_named
 from ..proof import mark_volume
 from ..volume_bytes import zero_logical
 from ..volume_facts import find_volume

@@ -20,11 +20,10 @@ from ...._model.disk_format import RAW
 from ...._model.image.upload_mark import MARK_BYTES, Upload, read_upload
 from ...._model.metadata.machine import VolumeNote
 from ...._model.xml.disk_source import FILE
-from ...connection import VirConnect, translate_errors
+from ...connection import VirConnect, host_name, translate_errors
 from ...storage import volumes
-from ..full_pool import full_pool_named
 from ..pool_refresh import refresh_pool
-from ..pools import Pool
+from ..pools import Pool, full_pool_named
 from ..proof import by_hand, unfinished_of
 from ..volume_bytes import read_volume, write_start, zero_logical
 from ..volume_facts import find_volume
@@ -39,8 +38,7 @@ class FilledVolume:
         self._pool = pool
         self._name = name
         self._conn = conn
-        with translate_errors("cannot ask libvirt for its host name"):
-            self._upload = new_upload(conn.getHostname())
+        self._upload = new_upload(host_name(conn))
 
     def make(self, element: etree._Element) -> None:
         """The volume with its mark, for who holds the lock that keeps others from making one of this name.

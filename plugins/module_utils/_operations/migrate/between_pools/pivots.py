@@ -104,7 +104,8 @@ def _is_newer(
         lock.hold()
     times = [os.stat(path).st_mtime for path in paths]
     # A file server's clock is not this one's.
-    dated = all(_is_file(pool) and shared_because(pool) is None for pool in map(_pool_of(pools), (one.old, one.made)))
+    both = map(pools.get, (one.old.pool, one.made.pool))
+    dated = all(_is_file(pool) and shared_because(pool) is None for pool in both)
     # A host that lost its power may have lost what it had noted of writes, with lazytime hours of them: an old volume
     # that was written to until then looks as if it had been left, and QEMU flushes that one alone for its guest.
     dated = dated and booted_at() < _moment(one.made.pivot)
@@ -134,10 +135,6 @@ def _moment(pivot: str) -> float:
         return float(pivot)
     except ValueError:
         return float("-inf")
-
-
-def _pool_of(pools: Pools) -> t.Callable[[VolumeRef], Pool]:
-    return lambda ref: pools.get(ref.pool)
 
 
 def _is_file(pool: Pool) -> bool:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ...._base.errors import ConflictError, HostError, UnsupportedError, VirtError, stopped
-from ...._host.connection import libvirt
+from ...._host.connection import VirConnect, libvirt
 from ...._host.locks import hypervisor_lock
 from ...._host.storage.file_chain import FileId, file_id
 from ...._host.storage.pool_refresh import refresh_pool
@@ -63,7 +62,7 @@ class PoolMoveSteps:
     files: dict[VolumeRef, FileId] = field(default_factory=dict)
 
     @property
-    def _conn(self) -> t.Any:
+    def _conn(self) -> VirConnect:
         return self.context.source.conn
 
     @property
@@ -137,13 +136,7 @@ class PoolMoveSteps:
             # The note stays when it cannot be done now: the next run does it.
             note = self.writer.note_of(made)
             with self.context.endpoints.reconnected().open_source() as conn:
-                kept = settle(
-                    conn,
-                    self.machine.uuid,
-                    note,
-                    trusted_made=self.writer.unmarked,
-                    trusted_left=_unmarked(note.left),
-                )
+                kept = self._settle(conn, note)
                 if kept:
                     raise HostError("; ".join(kept))
                 domain = find(conn, self.machine.uuid)
@@ -262,17 +255,16 @@ class PoolMoveSteps:
                 domain = find(conn, self.machine.uuid)
                 if domain is None:
                     raise HostError(f"{self.machine.name} is not on this hypervisor any more")
-                self.migration.kept += settle(
-                    conn,
-                    self.machine.uuid,
-                    note,
-                    trusted_made=self.writer.unmarked,
-                    trusted_left=_unmarked(note.left),
-                )
+                self.migration.kept += self._settle(conn, note)
                 write_note(domain, None)
 
         left = ", ".join(str(disk.ref) for disk in self._disks if disk.own)
         return Step(f"delete {left}" if left else f"record that the disks of {self.machine.name} have moved", finish)
+
+    def _settle(self, conn: VirConnect, note: MigrationNote) -> list[str]:
+        """As settle does it; what this run has made or copied and nothing marks needs no proof."""
+        unmarked = [ref for ref in note.left if ref.identity == VolumeIdentity()]
+        return settle(conn, self.machine.uuid, note, trusted_made=self.writer.unmarked, trusted_left=unmarked)
 
     def _block_copy(self, disk: DiskMigration) -> BlockCopy:
         limit_mib = self.context.options.parameters.get("bandwidth")
@@ -305,10 +297,6 @@ def _require_same_backing(disk: DiskMigration) -> None:
             f"pool {disk.target_pool.name}",
             hint="Start the machine, and move its disk while it runs",
         )
-
-
-def _unmarked(refs: Sequence[VolumeRef]) -> list[VolumeRef]:
-    return [ref for ref in refs if ref.identity == VolumeIdentity()]
 
 
 def _names(disks: Sequence[DiskMigration]) -> str:

@@ -15,14 +15,13 @@ from ...._base.errors import ConflictError
 from ...._base.xml import attribute, etree, read_description
 from ...._host.connection import VirConnect, translate_errors
 from ...._host.facts.guest_capabilities import GuestCapabilities
-from ...._host.facts.maintenance import Maintenance
-from ...._host.facts.maintenance_mark import find_maintenance
+from ...._host.facts.maintenance import Maintenance, find_maintenance
 from ...._host.facts.networks import read_network
 from ...._host.machines.domains import Domain
 from ...._model.metadata.machine import MachineNotes
 from ...._model.metadata.migration import MigrationNote, read_migration_note
 from ...hypervisor_view import HypervisorView
-from .presence import has_job
+from .location import has_job
 
 
 class MigrationTarget:

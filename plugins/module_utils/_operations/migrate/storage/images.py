@@ -20,9 +20,8 @@ import typing as t
 from ...._base.errors import ConflictError, NotFoundError, stopped
 from ...._host.connection import VirConnect, translate_errors
 from ...._host.storage import volumes
-from ...._host.storage.full_pool import full_pool_named
 from ...._host.storage.pool_refresh import refresh_pool
-from ...._host.storage.pools import Pool, Pools
+from ...._host.storage.pools import Pool, Pools, full_pool_named
 from ...._host.storage.shared_pools import shared_because
 from ...._host.storage.transfer.flush import SentFile, flushed, is_being_flushed
 from ...._host.storage.transfer.upload import send_file, send_mark

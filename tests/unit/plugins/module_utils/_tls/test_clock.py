@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls.clock import require_same_time
+from ansible_collections.brine.virt.plugins.module_utils._tls.check import require_same_time
 
 
 def controller_time(**ahead: float) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.filter import purges
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.adoptions import choose_adoptions
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_adoptions
 
 DISK = {"name": "vda", "target": "vda", "pool": "default", "volume": "a.qcow2", "own": False, "reason": "it is\nused"}
 THERE = {"name": "a", "present": True, "failed": False, "changed": True, "state": "running", "disks": [DISK],

@@ -18,7 +18,7 @@ from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.facts import maintenance_mark
+from ansible_collections.brine.virt.plugins.module_utils._host.facts import maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import (
     Maintenance,
     read_maintenance,
@@ -200,10 +200,10 @@ def test_without_libvirt_nobody_knows_what_arrives(call: Call, monkeypatch: pyte
 
 def test_what_libvirt_shows_is_read_as_it_was_written() -> None:
     for wanted in (Maintenance("2026-11-21T10:00:00Z", "neue Lüfter <&>"), Maintenance(None, None)):
-        text = parse_xml(maintenance_mark._to_xml(wanted)).findtext("description")
-        assert maintenance_mark._from_description(text or "") == wanted
+        text = parse_xml(maintenance._to_xml(wanted)).findtext("description")
+        assert maintenance._from_description(text or "") == wanted
     # Whatever else stands there, somebody has put it there to say so.
-    assert maintenance_mark._from_description("by hand") == Maintenance(None, None)
+    assert maintenance._from_description("by hand") == Maintenance(None, None)
 
 
 def test_it_ends_once(call: Call, path: Path) -> None:

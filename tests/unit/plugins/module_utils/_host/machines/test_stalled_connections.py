@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.stalled_connections import links
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.migration import links
 
 PORTS = range(49152, 49216)
 

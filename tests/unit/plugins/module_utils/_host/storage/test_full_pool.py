@@ -16,8 +16,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import disk_errors
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.full_pool import full_pool_named
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools, full_pool_named
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import create_empty
 
 MIB = 1024 * 1024

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._model.backup.next_id import next_id
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import next_id
 
 NOW = datetime(2026, 11, 23, 2, 0, 0, 999, tzinfo=timezone.utc)
 

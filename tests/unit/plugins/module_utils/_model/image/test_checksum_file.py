@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum_file import find_checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, find_checksum
 
 A256, B256 = (hashlib.sha256(text).hexdigest() for text in (b"a", b"b"))
 A512, B512 = (hashlib.sha512(text).hexdigest() for text in (b"a", b"b"))

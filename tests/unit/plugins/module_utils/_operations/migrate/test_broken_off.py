@@ -34,16 +34,14 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.con
     MigrationContext,
     MigrationPlan,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import presence
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import location
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
     Endpoints,
+    Presence,
+    Presences,
     write_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.presence import (
-    Presence,
-    Presences,
-)
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
     MigrationTarget,
     read_source_machine,
@@ -148,8 +146,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable
                 }
                 return state, left.get(state, reason)
 
-            monkeypatch.setattr(presence, "read_state", state)
-            monkeypatch.setattr(presence, "last_start", lambda _name: BEGUN)
+            monkeypatch.setattr(location, "read_state", state)
+            monkeypatch.setattr(location, "last_start", lambda _name: BEGUN)
             return Both(domains[0], domains[1], context)
 
         yield both
@@ -185,7 +183,7 @@ def test_what_was_started_here_since_is_not_deleted(
     """However it came to be off again."""
     both = make()
     both.here.destroy()
-    monkeypatch.setattr(presence, "last_start", lambda _name: "2026-11-27 09:12:00.004+0000")
+    monkeypatch.setattr(location, "last_start", lambda _name: "2026-11-27 09:12:00.004+0000")
     with pytest.raises(
         ConflictError, match="each side may have data of its own.*virsh undefine web1 --keep-nvram here"
     ):
@@ -201,9 +199,9 @@ def test_what_may_have_run_here_since_is_not_deleted(
     both = make()
     both.here.destroy()
     number = getattr(libvirt, f"VIR_DOMAIN_SHUTOFF_{reason}")
-    states = presence.read_state
+    states = location.read_state
     monkeypatch.setattr(
-        presence,
+        location,
         "read_state",
         lambda one: (one.state(0)[0], number) if one.state(0)[0] == OFF else states(one),
     )

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance_mark import SECRET_UUID
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import SECRET_UUID
 from ansible_collections.brine.virt.plugins.module_utils._host.secret_users import SecretUsers
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.secret import SecretSpec, read_secret

@@ -6,8 +6,13 @@
 from __future__ import annotations
 
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.console_log import ConsoleLog
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.report import block, headline, report
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import Stage, WaitState
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import (
+    Stage,
+    WaitState,
+    block,
+    headline,
+    report,
+)
 
 LATE = WaitState(
     "web1",

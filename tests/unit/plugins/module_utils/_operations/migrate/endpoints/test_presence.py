@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     VolumeIdentity,
     VolumeRef,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.presence import (
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
     Presence,
     Presences,
     shared_files,
