@@ -198,23 +198,26 @@ def _guarded(wanted: WantedBridge, asked: BridgeSpec, words: str, manager: Manag
     if spec.vlan_filtering is not None:
         settings.update(vlan_filtering=want.vlan_filtering, **({"pvid": want.pvid} if spec.vlan_filtering else {}))
     settings.update({"vlans": [list(vlans) for vlans in spec.vlans]} if spec.vlans else {})
+    uplink = wanted.uplink
+    # A bond that is there may have lost an interface, which is not the change's doing.
+    members = () if uplink is None else wanted.network.ports(uplink.port) if wanted.existing else uplink.bond
     expected = Expected(
         bridge=spec.name,
-        uplink=wanted.uplink.port if wanted.uplink else "",
+        uplink=uplink.port if uplink else "",
         addresses=taken.addresses if taken else spec.addresses or (),
         gateways=wanted.network.gateways(taken.name) if taken else spec.gateway or (),
         any_address=spec.addressing and spec.asks_dhcp4 and not spec.of_family(4),
         settings=settings,
-        members=wanted.uplink.bond if wanted.uplink else (),
+        members=tuple(members),
         leads=tuple(version for version in (4, 6) if taken and wanted.network.leads(taken.name, version)),
     )
     links = wanted.network.links
-    concerned = [links[name] for name in (wanted.uplink.below if wanted.uplink else ()) if name in links]
+    concerned = [links[name] for name in (uplink.below if uplink else ()) if name in links]
     undone = returning(
         wanted.network,
         [wanted.existing] if wanted.existing else concerned,
         bridge=spec.name,
-        port=wanted.uplink.port if wanted.uplink else "",
+        port=uplink.port if uplink else "",
     )
     return GuardedChange(
         name=switch_name(spec.name),

@@ -41,18 +41,19 @@ def observe_routes(root: str = "/proc/net") -> list[HostRoute]:
     return [route for route in (*_ipv4(root), *_ipv6(root)) if route.network.prefixlen and route.interface != "lo"]
 
 
-def observe_peers(root: str = "/proc/net") -> list[IPAddress]:
-    """The other ends of the host's TCP connections, in order: the controller that is logged in, servers of files.
+def observe_connections(root: str = "/proc/net") -> list[tuple[IPAddress, IPAddress]]:
+    """The host's TCP connections, each as its own end and the other one, which may be the controller that is logged in
+    or a server of files. In the order of the other ends.
 
     root: where the kernel says it. Columns: net/ipv4/tcp_ipv4.c and net/ipv6/tcp_ipv6.c of Linux.
     """
-    found: set[IPAddress] = set()
+    found: set[tuple[IPAddress, IPAddress]] = set()
     for columns in (*_lines(os.path.join(root, "tcp")), *_lines(os.path.join(root, "tcp6"))):
         with contextlib.suppress(ValueError, IndexError):
-            peer = _address(columns[2].partition(":")[0])
+            own, peer = (_address(column.partition(":")[0]) for column in columns[1:3])
             if columns[3] == _ESTABLISHED and not peer.is_loopback:
-                found.add(peer)
-    return sorted(found, key=lambda peer: (peer.version, peer))
+                found.add((own, peer))
+    return sorted(found, key=lambda ends: (ends[1].version, *reversed(ends)))
 
 
 def _address(text: str) -> IPAddress:

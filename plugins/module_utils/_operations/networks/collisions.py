@@ -38,7 +38,7 @@ def check_collisions(view: NetworkView, spec: NetworkSpec, *, only_starts: bool 
     routes = [route for route in view.routes or () if route.interface not in made]
     # What is on an interface is said by that, and what is on a libvirt network, or behind it, by that one.
     near = [route.network for route in view.routes or () if route.direct or route.interface in made]
-    peers = [peer for peer in view.peers if not any(peer in network for network in near)]
+    far = [(own, peer) for own, peer in view.connections if not any(peer in network for network in near)]
     for index, text in enumerate(spec.whole.get("addresses", ())):
         network = ipaddress.ip_interface(text).network
         if network.is_link_local:
@@ -48,13 +48,13 @@ def check_collisions(view: NetworkView, spec: NetworkSpec, *, only_starts: bool 
             where = f"{spec.given.at('addresses')}[{index}]" if "addresses" in spec.options else spec.given.at("name")
             _check_networks(network, text, others, where)
             _check_routes(network, text, routes, where)
-            _check_peers(network, text, peers, where)
+            _check_peers(network, text, far, where)
     for index, row in enumerate(spec.whole.get("routes", ())):
         with mistakes.noted():
             where = f"{spec.given.at('routes')}[{index}]" if "routes" in spec.options else spec.given.at("name")
             network = ipaddress.ip_network(row["to"])
             _check_routes(network, f"the route to {network}", routes, where)
-            _check_peers(network, f"the route to {network}", peers, where)
+            _check_peers(network, f"the route to {network}", far, where)
     mistakes.conclude()
 
 
@@ -100,9 +100,12 @@ def _check_routes(network: IPNetwork, text: str, routes: Iterable[HostRoute], wh
             )
 
 
-def _check_peers(network: IPNetwork, text: str, peers: Iterable[IPAddress], where: str) -> None:
-    """What the host reaches over a gateway only because no other route is longer, such as the controller itself."""
-    peer = next((peer for peer in peers if peer in network), None)
+def _check_peers(network: IPNetwork, text: str, far: Iterable[tuple[IPAddress, IPAddress]], where: str) -> None:
+    """What the host reaches over a gateway only because no other route is longer, such as the controller itself.
+
+    One with both ends in the network is with a machine on it: such a connection outlives a network that is stopped.
+    """
+    peer = next((peer for own, peer in far if peer in network and own not in network), None)
     if peer is not None:
         raise ConflictError(
             f"{text} includes {peer}, with which the host has a connection over its gateway",

@@ -187,6 +187,22 @@ def test_all_of_a_bond_and_the_order_of_default_routes_are_looked_at(host: objec
     ]
 
 
+def test_a_bond_that_has_lost_an_interface_does_not_undo_another_change(host: object) -> None:
+    """One that was there already: that an interface is gone is not the change's doing."""
+    bond = {"bond": ["eth0", "eth1"]}
+    change = planning.plan_bridge(network(ETH0, link("eth1")), spec(uplink=bond))
+    assert change is not None
+    put(change)
+    bridge = link("br0", kind="bridge", addresses=ETH0.addresses, mtu=1500, bridge=BridgeState())
+    state = network(bridge, link("bond0", kind="bond", master="br0"), link("eth0", master="bond0"), default="br0")
+    change = planning.plan_bridge(state, spec(uplink=bond, stp=True))
+    assert change is not None
+    expected = planning.expected_from(change.subject)
+    assert expected.members == ("eth0",)
+    after = replace(state, links={**state.links, "br0": replace(bridge, bridge=BridgeState(stp=True))})
+    assert planning.missing_on_bridge(after, expected) == []
+
+
 def test_another_manager_is_named(host: t.Callable[[Networkd | None], None], monkeypatch: pytest.MonkeyPatch) -> None:
     host(None)
     monkeypatch.setattr(choice, "is_active", lambda unit: unit == "connman.service")

@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.host_routes
     HostRoute,
     bridge_ports,
     interface_exists,
-    observe_peers,
+    observe_connections,
     observe_routes,
 )
 
@@ -55,15 +55,19 @@ TCP6 = """  sl  local_address                         remote_address            
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the sample is of a little-endian host")
-def test_the_other_ends_of_connections(tmp_path: Path) -> None:
+def test_both_ends_of_connections(tmp_path: Path) -> None:
     (tmp_path / "tcp").write_text(TCP)
     (tmp_path / "tcp6").write_text(TCP6)
-    assert [str(peer) for peer in observe_peers(str(tmp_path))] == ["10.9.8.7", "10.9.8.9", "2001:db8:5::1"]
+    assert [(str(own), str(other)) for own, other in observe_connections(str(tmp_path))] == [
+        ("192.0.2.2", "10.9.8.7"),
+        ("192.0.2.2", "10.9.8.9"),
+        ("2001:db8::2", "2001:db8:5::1"),
+    ]
 
 
 def test_the_connections_of_this_very_host_can_be_read() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
-        assert ipaddress.ip_address("127.0.0.1") not in observe_peers()
+        assert "127.0.0.1" not in {str(other) for _own, other in observe_connections()}
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the sample is of a little-endian host")

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.facts.host_routes import HostRoute
+from ansible_collections.brine.virt.plugins.module_utils._host.facts.host_routes import HostRoute, IPAddress
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.given import GivenOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.networks.plan import (
     current,
@@ -61,6 +61,10 @@ def undo_all(found: ResourcePlan) -> None:
     with pytest.raises(HostError) as caught:
         run([*found.steps, Step("fail", fail)])
     assert str(caught.value) == "the disk is full"
+
+
+def connections(*ends: tuple[str, str]) -> list[tuple[IPAddress, IPAddress]]:
+    return [(ipaddress.ip_address(own), ipaddress.ip_address(other)) for own, other in ends]
 
 
 def route(network: str, interface: str, *, direct: bool = True) -> HostRoute:
@@ -372,8 +376,8 @@ def test_what_the_host_is_connected_with_over_a_gateway_stays_reachable(
     conn: t.Any, options: dict[str, t.Any], text: str
 ) -> None:
     """The controller is behind the default route, which is in nobody's way, and would be taken for a machine."""
-    peers = [ipaddress.ip_address(peer) for peer in ("10.9.8.7", "2001:db8:5::1")]
-    view = replace(look(conn, route("198.51.100.0/24", "eth1")), peers=peers)
+    ends = connections(("198.51.100.2", "10.9.8.7"), ("2001:db8::2", "2001:db8:5::1"))
+    view = replace(look(conn, route("198.51.100.0/24", "eth1")), connections=ends)
     with pytest.raises(ConflictError) as caught:
         plan(view, name="lab", mode="nat", **options)
     assert str(caught.value).startswith(text)
@@ -381,12 +385,14 @@ def test_what_the_host_is_connected_with_over_a_gateway_stays_reachable(
 
 
 def test_connections_with_machines_are_in_no_networks_way(conn: t.Any) -> None:
-    """Neither with those on a network nor with those behind a machine there."""
+    """Neither with those on a network nor with those behind a machine there. They outlive a network that is stopped."""
     own = [route("192.168.122.0/24", "virbr0"), route("10.9.0.0/16", "virbr0", direct=False)]
-    peers = [ipaddress.ip_address(peer) for peer in ("192.168.122.9", "10.9.8.7")]
-    view = replace(look(conn, *own, interfaces=["virbr0"]), peers=peers)
+    ends = connections(("192.168.122.1", "192.168.122.9"), ("192.168.122.1", "10.9.8.7"))
+    view = replace(look(conn, *own, interfaces=["virbr0"]), connections=ends)
     behind = [{"to": "10.9.0.0/16", "via": "192.168.122.9"}]
     assert plan(view, name="default", autostart=False, addresses=["192.168.122.254/24"], routes=behind).steps
+    conn.networkLookupByName("default").destroy()
+    assert plan(replace(look(conn), connections=ends), name="default", autostart=False).steps
 
 
 def test_every_network_may_have_link_local_addresses(conn: t.Any) -> None:
