@@ -18,9 +18,9 @@ description:
     O(target), O(volume_group), O(ceph_pool) or O(dataset) is an error.
   - Nothing that is in a pool is ever deleted, and no device with anything on it is formatted. A device that a
     machine has as a disk, or a part of it, is neither formatted nor mounted.
-  - Whenever libvirt's daemon starts, except at the host's boot, it takes a pool of type V(rbd) for stopped. If the pool
-    has autostart, it is started again without counting as a change, here and by all modules that look at it. One that
-    is to stay stopped gets C(autostart=false).
+  - Whenever libvirt's daemon starts, except at the host's boot, it takes a pool of type V(rbd) for stopped, and so may
+    older ones do with one of type V(zfs) that is empty. If the pool has autostart, it is started again without counting
+    as a change, here and by all modules that look at it. One that is to stay stopped gets C(autostart=false).
   - The host needs the packages for its types of pools. On Debian and Ubuntu these are C(nfs-common) for O(type=netfs),
     C(open-iscsi) for O(type=iscsi), C(lvm2) for O(type=logical), C(libvirt-daemon-driver-storage-rbd) for O(type=rbd),
     C(libvirt-daemon-driver-storage-zfs) and C(zfsutils-linux) for O(type=zfs). Debian 13 also has

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import time
 import typing as t
@@ -21,6 +22,8 @@ _REFRESH_WAIT_SECONDS = 120
 # (storagePoolUpdateStateCallback in src/storage/storage_driver.c, virDriverShouldAutostart), or that of ZFS, before it
 # asked zfs itself, looks for a folder that is there with the first volume (virStorageBackendZFSCheckPool).
 _FORGOTTEN_TYPES = ("gluster", "iscsi-direct", "rbd", "sheepdog", "zfs")
+# Under it libvirt has the devices of ZFS (virStorageBackendZFSFindVols in src/storage/storage_backend_zfs.c).
+ZFS_DEVICES = "/dev/zvol/"
 # Of monitors: https://docs.ceph.com/en/latest/rados/configuration/msgr2/
 _CEPH_PORTS = (3300, 6789)
 _CONNECT_SECONDS = 2
@@ -34,10 +37,17 @@ def is_started(pool: t.Any) -> bool:
     if not pool.autostart():
         return False
     root = read_description("a storage pool", pool.XMLDesc(0))
-    if root.get("type") in _FORGOTTEN_TYPES and _answers(pool, root):
+    if root.get("type") in _FORGOTTEN_TYPES and not _is_seen(pool, root) and _answers(pool, root):
         with contextlib.suppress(libvirt.libvirtError):
             _start(pool)
     return bool(pool.isActive())
+
+
+def _is_seen(pool: t.Any, root: etree._Element) -> bool:
+    """Whether libvirt would have found a pool of ZFS when its daemon started, so that somebody has stopped it."""
+    if root.get("type") != "zfs" or not is_local(pool.connect().getURI()):
+        return False
+    return os.path.isdir(ZFS_DEVICES + root.findtext("source/name", ""))
 
 
 def _answers(pool: t.Any, root: etree._Element) -> bool:

@@ -20,7 +20,7 @@ from ..._model.spec.fields.units import format_size
 from ..._model.xml.disk_source import BLOCK, FILE
 from ..connection import VirConnect, by_name, libvirt, suppress_codes, translate_error, translate_errors
 from .ceph import has_bindings, open_cluster, remove_own_snapshots, require_no_snapshots_in_use
-from .pool_refresh import refresh_pool
+from .pool_refresh import ZFS_DEVICES, refresh_pool
 from .pools import Pool, full_pool_named
 from .proof import mark_volume
 from .volume_bytes import device_bytes, write_start, zero_logical
@@ -30,8 +30,6 @@ from .volume_facts import Volume, find_volume
 _DELETE_WAIT_SECONDS = 60
 _SECTOR_BYTES = 512
 _TOOL_SECONDS = 120
-# Under it libvirt has the devices of ZFS (virStorageBackendZFSFindVols in src/storage/storage_backend_zfs.c).
-_ZFS_DEVICES = "/dev/zvol/"
 # What libvirt cannot resize from here, and how its owner can.
 _OTHER_WAYS_TO_GROW = {
     "logical": "Grow it by hand: lvextend --size {size}b {path} && virsh pool-refresh {pool}",
@@ -289,7 +287,7 @@ def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str, gu
         elif pool.type == "zfs" and pool.local:
             # What nobody has written reads as zeros there.
             rounded = -(-size_bytes // pool.rounding_bytes) * pool.rounding_bytes
-            dataset = volume.path.removeprefix(_ZFS_DEVICES)
+            dataset = volume.path.removeprefix(ZFS_DEVICES)
             _extend_device(pool, ["zfs", "set", f"volsize={rounded}", dataset], volume.path)
         elif image_format != "raw" or not _extend_file(pool, volume, size_bytes, what):
             _resize(pool, volume, size_bytes, what)

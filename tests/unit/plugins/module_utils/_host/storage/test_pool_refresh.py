@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import typing as t
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,19 @@ def test_any_other_stays_stopped(conn: t.Any, xml: str, autostart: bool) -> None
     with pytest.raises(ConflictError, match="storage pool 'p' is not active"):
         Pools(conn).get("p")
     assert not pool.isActive()
+
+
+def test_a_pool_of_zfs_that_libvirt_does_not_lose_sight_of_stays_stopped(
+    conn: t.Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It has a volume."""
+    monkeypatch.setattr(pool_refresh, "is_local", lambda _uri: True)
+    monkeypatch.setattr(pool_refresh, "ZFS_DEVICES", f"{tmp_path}/")
+    pool = define(conn, ZFS, autostart=True)
+    (tmp_path / "tank").mkdir()
+    assert not pool_refresh.is_started(pool)
+    (tmp_path / "tank").rmdir()
+    assert pool_refresh.is_started(pool)
 
 
 def test_one_that_cannot_be_started_counts_as_stopped(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
