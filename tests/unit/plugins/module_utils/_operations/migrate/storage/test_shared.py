@@ -53,9 +53,7 @@ NETFS = """<pool type='netfs'><name>nfs</name><source><host name='{}'/><dir path
         ("localhost", "glusterfs", True),
     ],
 )
-def test_what_each_host_exports_to_itself_is_not_the_same(
-    tmp_path: Path, server: str, kind: str, wanted: bool
-) -> None:
+def test_what_each_host_exports_to_itself_is_not_the_same(tmp_path: Path, server: str, kind: str, wanted: bool) -> None:
     """A move would copy nothing, and the machine would have another disk there, or none."""
     (tmp_path / "node.xml").write_text("<node/>", encoding="utf-8")
     uri = f"test://{tmp_path}/node.xml"
