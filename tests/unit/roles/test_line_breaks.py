@@ -1,0 +1,21 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lines that playbooks and roles join are lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+COLLECTION = Path(__file__).parents[3]
+FILES = [path for folder in ("playbooks", "roles") for path in sorted((COLLECTION / folder).rglob("*.yml"))]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(COLLECTION)))
+def test_what_joins_lines_is_a_line_break(path: Path) -> None:
+    r"""In a text after > or |, Ansible takes '\n' in a template for two characters; in quotes, YAML has read it already."""
+    for scalar in yaml.parse(path.read_text(encoding="utf-8")):
+        assert r"join('\n')" not in getattr(scalar, "value", ""), f"line {scalar.start_mark.line + 1}"
