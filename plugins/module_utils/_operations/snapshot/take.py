@@ -24,10 +24,10 @@ from ..._model.metadata.snapshots import SnapshotWork
 from ..._model.spec.fields.units import format_size
 from ..plan import Step
 from .clustered import cluster_volumes, forget, name_in_cluster, note_begin, require_same_disks_now
-from .files import require_free_places
+from .files import note_files, require_free_places
 from .held import held_still
 from .method import AUTO, NO, Method, choose
-from .view import SnapshotView
+from .view import SnapshotView, view
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Met
     require_free_places(conn, [*method.files.values(), *filter(None, [method.memory_file])])
     return Step(
         f"take snapshot {name} of {machine.name} ({words_of(method)})",
-        lambda: _take(machine, name, method, description),
+        lambda: _take(conn, machine, name, method, description),
         # Of an internal one, libvirt answers no questions until it is taken (qemuSnapshotCreateXML).
         look=partial(look_at_memory, machine.power.handle) if method.kind == EXTERNAL and method.memory else None,
     )
@@ -153,7 +153,7 @@ def snapshot_xml(name: str, method: Method, description: str) -> str:
     return etree.tostring(root, encoding="unicode")
 
 
-def _take(machine: SnapshotView, name: str, method: Method, description: str) -> None:
+def _take(conn: VirConnect, machine: SnapshotView, name: str, method: Method, description: str) -> None:
     flags = 0
     if method.kind == EXTERNAL:
         flags |= libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC
@@ -169,6 +169,9 @@ def _take(machine: SnapshotView, name: str, method: Method, description: str) ->
     work = SnapshotWork(name, frozen=method.quiesce)
     with _still(machine, work, "libvirt", f"snapshot {name} may not be of one moment"), translate_errors(what):
         handle.snapshotCreateXML(snapshot_xml(name, method, description), flags)
+        if work.frozen:
+            # The thaw may take long, or fail, and until this is done virt_purge does not know them.
+            note_files(conn, view(conn, machine.name, "vm"))
 
 
 def _still(machine: SnapshotView, work: SnapshotWork, who: str, so: str) -> contextlib.AbstractContextManager[None]:

@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import held, take
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import Method
 
+NOTED = "note the files of web1"
 SILENT = "Guest agent is not responding"
 
 
@@ -66,46 +67,51 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "_THAW_AGAIN_SECONDS", 0.01)
 
 
-def take_of(guest: Guest, *, quiesce: bool = True) -> None:
+def take_of(guest: Guest, monkeypatch: pytest.MonkeyPatch, *, quiesce: bool = True) -> None:
+    monkeypatch.setattr(take, "view", lambda _conn, name, _where: name)
+    monkeypatch.setattr(take, "note_files", lambda _conn, name: guest.calls.append(f"note the files of {name}"))
     power = types.SimpleNamespace(handle=guest, state="running")
     machine: t.Any = types.SimpleNamespace(name="web1", active=True, power=power, snapshots=[])
     files = {"vda": "/p/web1-vda.s2.qcow2"}
     method = Method(EXTERNAL, memory=False, quiesce=quiesce, disks=("vda",), left_out=("sda",), files=files)
-    take._take(machine, "s2", method, "before the upgrade")
+    take._take(None, machine, "s2", method, "before the upgrade")
 
 
-def test_it_is_taken_while_the_guest_is_frozen() -> None:
+def test_it_is_taken_while_the_guest_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest()
-    take_of(guest)
-    assert (guest.calls, guest.note) == (["freeze", "take", "thaw"], None)
+    take_of(guest, monkeypatch)
+    assert (guest.calls, guest.note) == (["freeze", "take", NOTED, "thaw"], None)
 
 
-def test_without_a_freeze_nobody_is_asked() -> None:
+def test_without_a_freeze_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest()
-    take_of(guest, quiesce=False)
+    take_of(guest, monkeypatch, quiesce=False)
     assert guest.calls == ["take"]
 
 
-def test_one_that_freezes_too_late_goes_on_when_it_has_frozen_at_last() -> None:
+def test_one_that_freezes_too_late_goes_on_when_it_has_frozen_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest("freeze", thaws=3)
     with pytest.raises(HostError, match=f"^cannot hold machine web1 still: {SILENT}$"):
-        take_of(guest)
+        take_of(guest, monkeypatch)
     assert guest.calls == ["freeze", "thaw", "thaw", "thaw"] and guest.note is None
 
 
-def test_one_of_which_no_snapshot_can_be_taken_goes_on() -> None:
+def test_one_of_which_no_snapshot_can_be_taken_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest("take")
     with pytest.raises(HostError, match=f"^cannot take snapshot s2 of machine web1: {SILENT}$"):
-        take_of(guest)
+        take_of(guest, monkeypatch)
     assert guest.calls == ["freeze", "take", "thaw"] and guest.note is None
 
 
 @pytest.mark.parametrize("fails", [["thaw"], ["take", "thaw"], ["freeze", "thaw"]])
-def test_one_that_does_not_thaw_is_named_with_the_command_and_noted(fails: list[str]) -> None:
-    """The snapshot that was taken before stays libvirt's, and the next run thaws."""
+def test_one_that_does_not_thaw_is_named_with_the_command_and_noted(
+    fails: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The snapshot that was taken before stays libvirt's, its files are the machine's, and the next run thaws."""
     guest = Guest(*fails)
     with pytest.raises(
         HostError, match="file systems of machine web1 were frozen .*cannot be thawed.*virsh domfsthaw web1"
     ) as error:
-        take_of(guest)
+        take_of(guest, monkeypatch)
+    assert (NOTED in guest.calls) is (fails == ["thaw"])
     assert guest.note is not None and "unexpected" not in str(error.value)
