@@ -111,6 +111,7 @@ def _bring(cloud: Cloud, state: str, words: str, action: str) -> None:
     before = _states(cloud)
     ahead = _power_well(cloud, *selected, check=True)
     must(_states(cloud) == before, "check mode has changed something")
+    _must_say(ahead, "This was a check: nothing was done")
     done = _power_well(cloud, *selected)
     for name, host in SMALL.items():
         for answer in (ahead, done):
