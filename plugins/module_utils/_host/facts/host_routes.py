@@ -56,6 +56,18 @@ def observe_connections(root: str = "/proc/net") -> list[tuple[IPAddress, IPAddr
     return sorted(found, key=lambda ends: (ends[1].version, *reversed(ends)))
 
 
+def observe_name_servers(*files: str) -> list[IPAddress]:
+    """The name servers that the host asks, but for itself; see resolv.conf(5) and systemd-resolved.service(8)."""
+    found: set[IPAddress] = set()
+    for path in files or ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"):
+        for columns in _lines(path):
+            with contextlib.suppress(ValueError, IndexError):
+                server = ipaddress.ip_address(columns[1].partition("%")[0])
+                if columns[0] == "nameserver" and not server.is_loopback:
+                    found.add(server)
+    return sorted(found, key=lambda server: (server.version, server))
+
+
 def _address(text: str) -> IPAddress:
     """An address as the kernel writes one: in words of 32 bits, each as in memory."""
     words = [text[start : start + 8] for start in range(0, len(text), 8)]

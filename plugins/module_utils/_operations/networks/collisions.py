@@ -39,8 +39,11 @@ def check_collisions(view: NetworkView, spec: NetworkSpec, *, only_starts: bool 
     # What is on an interface is said by that, and what is on a libvirt network, or behind it, by that one.
     near = [route.network for route in view.routes or () if route.direct or route.interface in made]
     far = [(own, peer) for own, peer in view.connections if not any(peer in network for network in near)]
+    # One that only starts may have the name server on it.
+    asked = [] if only_starts else [one for one in view.name_servers if not any(one in network for network in near)]
     for index, text in enumerate(spec.whole.get("addresses", ())):
-        network = ipaddress.ip_interface(text).network
+        interface = ipaddress.ip_interface(text)
+        network = interface.network
         if network.is_link_local:
             # Each link has the same.
             continue
@@ -49,12 +52,14 @@ def check_collisions(view: NetworkView, spec: NetworkSpec, *, only_starts: bool 
             _check_networks(network, text, others, where)
             _check_routes(network, text, routes, where)
             _check_peers(network, text, far, where)
+            _check_name_servers(network, text, [one for one in asked if one != interface.ip], where)
     for index, row in enumerate(spec.whole.get("routes", ())):
         with mistakes.noted():
             where = f"{spec.given.at('routes')}[{index}]" if "routes" in spec.options else spec.given.at("name")
             network = ipaddress.ip_network(row["to"])
             _check_routes(network, f"the route to {network}", routes, where)
             _check_peers(network, f"the route to {network}", far, where)
+            _check_name_servers(network, f"the route to {network}", asked, where)
     mistakes.conclude()
 
 
@@ -109,6 +114,16 @@ def _check_peers(network: IPNetwork, text: str, far: Iterable[tuple[IPAddress, I
     if peer is not None:
         raise ConflictError(
             f"{text} includes {peer}, with which the host has a connection over its gateway",
+            where=where,
+            hint=_UNREACHABLE,
+        )
+
+
+def _check_name_servers(network: IPNetwork, text: str, servers: Iterable[IPAddress], where: str) -> None:
+    server = next((server for server in servers if server in network), None)
+    if server is not None:
+        raise ConflictError(
+            f"{text} includes {server}, the name server of the host, which it reaches over its gateway",
             where=where,
             hint=_UNREACHABLE,
         )

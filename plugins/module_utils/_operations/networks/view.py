@@ -16,6 +16,7 @@ from ..._host.facts.host_routes import (
     bridge_ports,
     interface_exists,
     observe_connections,
+    observe_name_servers,
     observe_routes,
 )
 from ..._host.networks.existing import ExistingNetwork, read_networks
@@ -27,8 +28,8 @@ from ..._model.spec.resources.network.table import OWN_BRIDGE, read_xml
 @dataclass
 class NetworkView:
     """What plans are made from. routes, has_interface and ports_of (the interfaces on a bridge): of the host, where
-    libvirt is that of this very host; else None. connections: its own, each with both ends. planned: the networks of
-    the task, as they are to be, by name. going: those that it removes."""
+    libvirt is that of this very host; else None. connections: its own, each with both ends. name_servers: that it asks.
+    planned: the networks of the task, as they are to be, by name. going: those that it removes."""
 
     conn: VirConnect
     networks: dict[str, ExistingNetwork]
@@ -36,6 +37,7 @@ class NetworkView:
     has_interface: t.Callable[[str], bool] | None = None
     ports_of: t.Callable[[str], list[str]] | None = None
     connections: list[tuple[IPAddress, IPAddress]] = field(default_factory=list)
+    name_servers: list[IPAddress] = field(default_factory=list)
     planned: dict[str, Values] = field(default_factory=dict)
     going: set[str] = field(default_factory=set)
 
@@ -44,7 +46,15 @@ class NetworkView:
         """Look now. Raises VirtError."""
         if not is_local(uri):
             return cls(conn, read_networks(conn))
-        return cls(conn, read_networks(conn), observe_routes(), interface_exists, bridge_ports, observe_connections())
+        return cls(
+            conn,
+            read_networks(conn),
+            observe_routes(),
+            interface_exists,
+            bridge_ports,
+            observe_connections(),
+            observe_name_servers(),
+        )
 
     def values(self, name: str) -> Values | None:
         """What the definition of a network says, in the words of the options; None where there is none."""

@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.host_routes
     bridge_ports,
     interface_exists,
     observe_connections,
+    observe_name_servers,
     observe_routes,
 )
 
@@ -63,6 +64,14 @@ def test_both_ends_of_connections(tmp_path: Path) -> None:
         ("192.0.2.2", "10.9.8.9"),
         ("2001:db8::2", "2001:db8:5::1"),
     ]
+
+
+def test_name_servers(tmp_path: Path) -> None:
+    first, second = tmp_path / "resolv.conf", tmp_path / "resolved.conf"
+    first.write_text("# nameserver 192.0.2.9\nsearch example.org\nnameserver 127.0.0.53\nnameserver\noptions edns0\n")
+    second.write_text("nameserver 10.78.0.53\nnameserver fe80::1%eth0\nnameserver x\n")
+    found = observe_name_servers(str(first), str(second), str(tmp_path / "gone"))
+    assert [str(server) for server in found] == ["10.78.0.53", "fe80::1"]
 
 
 def test_the_connections_of_this_very_host_can_be_read() -> None:

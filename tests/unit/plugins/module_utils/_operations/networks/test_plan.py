@@ -39,7 +39,10 @@ def conn(node_uri: str) -> Iterator[t.Any]:
 def look(conn: t.Any, *routes: HostRoute, interfaces: t.Sequence[str] = ()) -> NetworkView:
     """The test driver's networks on a host with these routes and interfaces."""
     return replace(
-        NetworkView.of(conn, "test:///x"), routes=list(routes), has_interface=lambda name: name in interfaces
+        NetworkView.of(conn, "test:///x"),
+        routes=list(routes),
+        name_servers=[],
+        has_interface=lambda name: name in interfaces,
     )
 
 
@@ -393,6 +396,24 @@ def test_connections_with_machines_are_in_no_networks_way(conn: t.Any) -> None:
     assert plan(view, name="default", autostart=False, addresses=["192.168.122.254/24"], routes=behind).steps
     conn.networkLookupByName("default").destroy()
     assert plan(replace(look(conn), connections=ends), name="default", autostart=False).steps
+
+
+def test_the_name_server_of_the_host_stays_reachable(conn: t.Any) -> None:
+    """Unless it is on the network, or the network's own."""
+    servers: list[IPAddress] = [ipaddress.ip_address("10.78.0.53"), ipaddress.ip_address("192.168.122.53")]
+
+    def view() -> NetworkView:
+        return replace(look(conn, route("192.168.122.0/24", "virbr0"), interfaces=["virbr0"]), name_servers=servers)
+
+    words = "^addresses.0.: 10.78.0.1/24 includes 10.78.0.53, the name server of the host, which it reaches over"
+    with pytest.raises(ConflictError, match=words):
+        plan(view(), name="lab", mode="nat", addresses=["10.78.0.1/24"])
+    behind = [{"to": "10.78.0.0/16", "via": "203.0.113.9"}]
+    with pytest.raises(ConflictError, match=r"^routes.0.: the route to 10.78.0.0/16 includes 10.78.0.53"):
+        plan(view(), name="lab", mode="nat", addresses=["203.0.113.1/24"], routes=behind)
+    assert plan(view(), name="lab", mode="nat", addresses=["10.78.0.53/24"]).steps
+    conn.networkLookupByName("default").destroy()
+    assert plan(replace(look(conn), name_servers=servers), name="default", autostart=False).steps
 
 
 def test_every_network_may_have_link_local_addresses(conn: t.Any) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-COLLECTION = Path(__file__).parents[3]
+COLLECTION = Path(__file__).parents[4]
 FILES = [path for folder in ("playbooks", "roles") for path in sorted((COLLECTION / folder).rglob("*.yml"))]
 
 
