@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 import yaml
 
 from ansible_collections.brine.virt.plugins.filter.place import place_filter
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import update_known_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.access import access_lines
 from ansible_collections.brine.virt.tests.gate.docsite.blocks import Block, code_blocks
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
@@ -101,26 +100,25 @@ def test_each_file_of_the_tutorial_is_a_block_that_begins_with_its_name() -> Non
     assert sum(len(block.commands) for block in code_blocks(TUTORIAL)) >= 20
 
 
-@pytest.mark.parametrize("page", [pytest.param(README, id="README"), pytest.param(GUIDE / "inventory.rst", id="guide")])
-def test_the_command_to_log_in_finds_the_host_keys_of_the_machine(page: Path, tmp_path: Path) -> None:
-    """As ssh itself reads it, beside machines of nearly that name."""
-    (command,) = [line for block in code_blocks(page) for line in block.commands if line.startswith("ssh ")]
-    record = {"uuid": "7f2a4a4e-5d0b-4b0e-9f3e-0d6d8a4d2f11", "host_keys": ["ssh-ed25519 AAAA", "ssh-rsa AAAB"]}
-    others = {
-        "web11": {**record, "uuid": "80000000-5d0b-4b0e-9f3e-0d6d8a4d2f11"},
-        "web1": {**record, "uuid": "90000000-5d0b-4b0e-9f3e-0d6d8a4d2f11", "host_keys": []},
-    }
-    machines = [*({**other, "name": name} for name, other in others.items()), {**record, "name": "web1"}]
-    known_hosts = tmp_path / ".ssh/known_hosts.d/brine-virt"
-    update_known_hosts(str(known_hosts), [{"hypervisor": "hv1", "machines": machines}])
-    shell = ["bash", "-c", command.replace("ssh ", "ssh -F none -G ", 1)]
+@pytest.mark.parametrize(
+    "page", [pytest.param(TUTORIAL, id="tutorial"), pytest.param(GUIDE / "inventory.rst", id="guide")]
+)
+def test_the_command_to_log_in_is_what_query_shows_and_ssh_reads_it(page: Path) -> None:
+    (command,) = re.findall(r"^ +SSH: (ssh .*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    user, _at, address = command.rpartition(" ")[2].partition("@")
+    (alias,) = re.findall(r"HostKeyAlias=(virt-\S+)", command)
+    record = {"name": "web1", "state": "running", "uuid": alias.partition("-")[2], "host_keys": ["ssh-ed25519 AAAA"]}
+    assert dict(access_lines({**record, "user": user, "address": address}, "hv1", {}))["SSH"] == command
     done = subprocess.run(
-        shell, env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True, timeout=60
+        ["bash", "-c", command.replace("ssh ", "ssh -F none -G ", 1)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    wanted = {"hostkeyalias": f"virt-{record['uuid']}", "user": "ansible", "hostname": "192.0.2.17"}
-    assert wanted.items() <= said.items()
-    assert said["userknownhostsfile"] == str(known_hosts)
+    assert (said["hostkeyalias"], said["user"], said["hostname"]) == (alias, "ansible", address)
+    assert said["userknownhostsfile"].endswith("/.ssh/known_hosts.d/brine-virt")
 
 
 def test_the_command_for_profiles_is_one(tmp_path: Path) -> None:
