@@ -32,7 +32,7 @@ OWN_KNOWN_HOSTS = "'UserKnownHostsFile=~/.ssh/known_hosts.d/brine-virt'"
 # What differs from run to run: figures with their units, checksums, and UUIDs.
 _FIGURE = re.compile(r"\b[0-9a-f]{16}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|[\d.:]+(?:[KMGT]i?B?|B)?\b")
 # How far something is: what takes no time is not shown.
-_PROGRESS = re.compile(r"^  \S+: .*(?: s: | %, )")
+_PROGRESS = re.compile(r"^  \S+: .*(?: s: |%, )")
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
