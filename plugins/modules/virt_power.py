@@ -25,6 +25,9 @@ description:
     without one last. After the machines of an order were started, the task waits for the longest of their
     C(delay_seconds). They are stopped and saved in the reverse order, each order after the one before has stopped.
     For all other states, V(cycled) among them, the order does not count.
+  - While it takes long, the play's output shows every few seconds which machines are waited for. The lines are read
+    over a second connection, if Ansible's connection is V(ssh) or V(local); over other connections, in check mode and
+    with C(async), no progress is shown.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -230,12 +233,14 @@ from ansible_collections.brine.virt.plugins.module_utils._base.child_process imp
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, visible
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import carry_out, last_delay
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import CYCLED, REQUESTS, PowerRequest
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selected import plan_machines, preview
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import PowerSelection
+from ansible_collections.brine.virt.plugins.module_utils._operations.step_watch import StepWatch
 
 STATES = ["running", "paused", "shutoff", "saved", "crashed", "pmsuspended", "blocked", "shutdown", "nostate"]
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
@@ -281,13 +286,17 @@ def change_power(
 ) -> dict[str, t.Any]:
     """Change the machines, unless in check mode, and return the result for each."""
     params = module.params
-    with open_connection(params["uri"]) as conn:
+    path = None if module.check_mode else params[PROGRESS_FILE]
+    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
         results = plan_machines(conn, selection, request)
         if module.check_mode:
             preview(results)
         else:
             limits = {"concurrency": params["concurrency"], "lock_seconds": params["lock_timeout"]}
-            carry_out(conn, results, request, stop=stop, **limits)
+            at_work: dict[str, t.Any] = {}
+            with StepWatch(progress) as watch:
+                watch.wait_for(f"to be {request.state}", at_work, "the delay before the next order")
+                carry_out(conn, results, request, stop=stop, at_work=at_work, **limits)
     machines = [result.as_result() for result in results]
     return {
         "changed": any(machine["changed"] for machine in machines),
@@ -329,7 +338,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 def main() -> None:
     # That one of name, tag, in_state and all is given is checked later: who has misspelled one is told that first.
-    finish(make_module(ARGUMENTS), work)
+    finish(make_module(ARGUMENTS, beside=[PROGRESS_FILE]), work)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,9 @@ description:
     interrupted, the next one finishes.
   - Nothing can be brought back. The machine's lines in the controller's file of host keys are removed when the live
     inventory is read the next time.
+  - While it takes long, the play's output shows every few seconds what it is at. The lines are read over a second
+    connection, if Ansible's connection is V(ssh) or V(local); over other connections, in check mode and with C(async),
+    no progress is shown.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -276,6 +279,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import (
     answer_of_each,
@@ -291,6 +295,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.machi
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._operations.step_watch import StepWatch
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "name": {"type": "list", "elements": "str", "required": True, "aliases": ["vm"]},
@@ -335,18 +340,19 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     params = module.params
     require_root("virt_purge", params["uri"])
     options = read_options(params)
-    with open_connection(params["uri"]) as conn:
+    path = None if module.check_mode else params[PROGRESS_FILE]
+    with open_connection(params["uri"]) as conn, progress_file(path) as progress, StepWatch(progress) as watch:
         outcomes = plan_purges(conn, params["name"], options)
         if module.check_mode:
             preview(conn, outcomes)
         else:
-            carry_out(conn, outcomes, options, lock_seconds=params["lock_timeout"])
+            carry_out(conn, outcomes, options, watch, lock_seconds=params["lock_timeout"])
     results = [outcome.as_result() for outcome in outcomes]
     return answer_of_each(module, results, [as_diff(outcome) for outcome in outcomes if outcome.done])
 
 
 def main() -> None:
-    finish(make_module(ARGUMENTS), work)
+    finish(make_module(ARGUMENTS, beside=[PROGRESS_FILE]), work)
 
 
 if __name__ == "__main__":

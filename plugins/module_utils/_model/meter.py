@@ -18,6 +18,10 @@ QUIET_SECONDS = 3.0
 # A line comes every two seconds at first. What takes long is told less often, or an hour would fill the screen.
 _LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
 _LINES_FOR_ALL_TIME_SO_FAR = 30
+# A line without a figure has less to say.
+_STILL_SECONDS = 10.0
+# More names than that are counted.
+_MOST_NAMES = 6
 # Bytes per second. An end that is reckoned from less would be in years.
 _CRAWL = 1024
 
@@ -65,7 +69,7 @@ class ProgressMeter:
             now = self._clock()
             # What comes with figures afterwards is measured from then on.
             self._phase = None
-            if self._is_due(now):
+            if self._is_due(now, _STILL_SECONDS):
                 so_far = f"{format_seconds(now - self._turned)} so far"
                 self._write_line(f"{self._subject}: {f'{phase}, ' if phase else ''}{so_far}")
 
@@ -83,11 +87,11 @@ class ProgressMeter:
         self._measure(now, done_bytes)
         self._write_line(describe(self._subject, phase, done_bytes, total_bytes, self._rate))
 
-    def _is_due(self, now: float) -> bool:
+    def _is_due(self, now: float, least_seconds: float = _LEAST_SECONDS) -> bool:
         """Whether a line is to be written now; the next one comes in a while then."""
         if now < self._next:
             return False
-        self._next = now + min(_MOST_SECONDS, max(_LEAST_SECONDS, (now - self._began) / _LINES_FOR_ALL_TIME_SO_FAR))
+        self._next = now + min(_MOST_SECONDS, max(least_seconds, (now - self._began) / _LINES_FOR_ALL_TIME_SO_FAR))
         return True
 
     def _measure(self, now: float, done_bytes: int) -> None:
@@ -114,6 +118,12 @@ def describe(subject: str, phase: str, done_bytes: int, total_bytes: int | None,
         if total_bytes:
             parts.append(f"about {format_seconds((total_bytes - done_bytes) / bytes_per_second)} left")
     return f"{subject}: {phase} {', '.join(parts)}"
+
+
+def some_of(names: t.Sequence[str]) -> str:
+    """The names, of many only the first ones: ``web1, web2, web3, web4, web5, web6 and 12 more``."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def format_seconds(seconds: float) -> str:

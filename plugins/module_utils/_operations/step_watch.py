@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a machine is at while its steps are applied, told every few seconds to whoever waits.
+"""What machines are at while they are worked on, told every few seconds to whoever waits.
 
 A step is mostly one call of libvirt's, which comes back when all is done. So a thread beside it looks how far it is,
 where somebody can tell, and says otherwise for how long it has been at work. Progress is a comfort: whatever goes wrong
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import threading
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from .._host.progress import ProgressFile
-from .._model.meter import QUIET_SECONDS, HowFar, ProgressMeter
+from .._model.meter import QUIET_SECONDS, HowFar, ProgressMeter, some_of
 from .plan import Step
 
 _LOOK_SECONDS = 1.0
@@ -47,7 +47,10 @@ class _Work:
 
 
 class StepWatch:
-    """Tells what one machine is at during the block. progress: takes the lines; if nobody reads it, nobody looks."""
+    """Tells what a machine is at, or several, during the block.
+
+    progress: takes the lines; if nobody reads it, nobody looks.
+    """
 
     def __init__(self, progress: ProgressFile) -> None:
         self._progress = progress
@@ -58,6 +61,10 @@ class StepWatch:
     def turn_to(self, words: str, look: Callable[[], t.Any] | None = None) -> None:
         """From now on the machine is at this. words: with its name; look: as in Step."""
         self._work = _Work(words, look)
+
+    def wait_for(self, words: str, at_work: Collection[str], without: str) -> None:
+        """From now on these machines are at this, which others change meanwhile; without: the words for none."""
+        self.turn_to(words, lambda: HowFar(some_of(list(at_work)) or without))
 
     def apply(self, step: Step) -> None:
         """Apply a step, and tell of it meanwhile. Raises what it raises."""

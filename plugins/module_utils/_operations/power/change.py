@@ -13,7 +13,7 @@ import typing as t
 
 from ..._base.errors import HostError, NotFoundError, VirtError, stopped
 from ..._host.connection import libvirt, translate_error
-from ..wait.log_text import access_lines
+from ..wait.log_text import access_lines, written_at
 from ..wait.stopped import qemu_log_end
 from .plan import STARTS, UP, Action
 from .view import PowerView, view_machine
@@ -87,6 +87,7 @@ class Change:
         self._stop = stop
         self._seconds = timeout_seconds if action in _LIMITED else max(timeout_seconds, _LIBVIRT_SECONDS)
         self._deadline = time.monotonic() + self._seconds
+        self._began = time.time()
         watch.reset = False
         self._times_asked = 0
         self._call = self._ask()
@@ -233,6 +234,8 @@ class Change:
         if self._machine.serial_log is None:
             return words
         lines = access_lines(self._machine.serial_log, _LOG_LINES)
-        return words + (
-            f"; its serial console ends with: {' | '.join(lines)}" if lines else "; its serial console showed nothing"
-        )
+        if not lines:
+            return f"{words}; its serial console showed nothing"
+        silent = written_at(self._machine.serial_log) < self._began
+        shown = "has shown nothing since, and ends with" if silent else "ends with"
+        return f"{words}; its serial console {shown}: {' | '.join(lines)}"

@@ -55,22 +55,28 @@ def carry_out(
     concurrency: int,
     lock_seconds: float,
     stop: threading.Event,
+    at_work: dict[str, t.Any] | None = None,
 ) -> None:
     """Do what is planned, and fill in what became of it. One machine's failure is its own; the others go on.
 
     Machines are started in their order, with their delays, and stopped in the reverse order.
     stop: set when nobody waits for the end any more. What has begun to go off and on again comes on all the same.
+    at_work: has the name of each machine for as long as it is being changed, for who tells of it meanwhile.
     """
     others = SharedLock(lock_seconds)
+    under_way = {} if at_work is None else at_work
 
     def work(result: PowerResult) -> None:
         began = time.monotonic()
+        name = result.machine.name
+        under_way[name] = None
         with own_error(result):
             if stop.is_set():
                 raise stopped()
-            with machine_lock(result.machine.name, lock_seconds), StateWatch(conn, result.machine.handle) as watch:
+            with machine_lock(name, lock_seconds), StateWatch(conn, result.machine.handle) as watch:
                 _MachineRun(result, request, watch, others, stop).run()
         result.state = _state_now(result)
+        under_way.pop(name, None)
         result.seconds = time.monotonic() - began
 
     delay_seconds = 0

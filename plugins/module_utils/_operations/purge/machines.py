@@ -17,6 +17,7 @@ from ..._host.locks import hypervisor_lock, machine_lock
 from ..hypervisor_view import HypervisorView
 from ..power.machines import carry_out as change_power
 from ..power.plan import Action
+from ..step_watch import StepWatch
 from .plan import PurgePlan, plan_purge, steps_to_purge, still_to_do
 from .refusal import RefusedError
 from .volumes import PurgeOptions
@@ -94,28 +95,37 @@ def preview(conn: VirConnect, results: Sequence[PurgeResult]) -> None:
             result.done = True
 
 
-def carry_out(conn: VirConnect, results: Sequence[PurgeResult], options: PurgeOptions, *, lock_seconds: float) -> None:
+def carry_out(
+    conn: VirConnect, results: Sequence[PurgeResult], options: PurgeOptions, watch: StepWatch, *, lock_seconds: float
+) -> None:
     """Remove the machines that were planned; one that fails says so, and the others go on.
 
-    Those that are to be shut down first are, side by side. lock_seconds: how long to wait for another run that works on
-    this hypervisor.
+    Those that are to be shut down first are, side by side. watch: is told what it is at. lock_seconds: how long to wait
+    for another run that works on this hypervisor.
     """
-    _shut_down(conn, results, options, lock_seconds)
+    _shut_down(conn, results, options, watch, lock_seconds)
     for result in results:
         if result.plan is None or result.error is not None:
             continue
+        watch.turn_to(f"wait for other runs to let go of {result.name}")
         try:
             # Nobody takes a volume of this hypervisor into use, and nobody moves the machine.
             with hypervisor_lock("init", wait_seconds=lock_seconds), machine_lock(result.name, wait_seconds=0):
                 now = plan_purge(result.name, HypervisorView(conn, elsewhere=options.elsewhere), options)
-                _run(conn, result, still_to_do(result.plan, now))
+                _run(conn, result, still_to_do(result.plan, now), watch)
         except Exception as exc:  # as above
             result.error = _with_actions(as_virt_error(exc), result)
 
 
-def _shut_down(conn: VirConnect, results: Sequence[PurgeResult], options: PurgeOptions, lock_seconds: float) -> None:
+def _shut_down(
+    conn: VirConnect, results: Sequence[PurgeResult], options: PurgeOptions, watch: StepWatch, lock_seconds: float
+) -> None:
     """Shut down the machines whose plans say so. One that stays on is not removed, and says so."""
     stopping = [(result, result.plan.power) for result in results if result.plan is not None and result.plan.power]
+    if not stopping:
+        return
+    at_work: dict[str, t.Any] = {}
+    watch.wait_for("to be shut down", at_work, "the next")
     change_power(
         conn,
         [power for _result, power in stopping],
@@ -123,6 +133,7 @@ def _shut_down(conn: VirConnect, results: Sequence[PurgeResult], options: PurgeO
         concurrency=_CONCURRENCY,
         lock_seconds=lock_seconds,
         stop=threading.Event(),
+        at_work=at_work,
     )
     for result, power in stopping:
         result.actions = _words(result.name, power.done)
@@ -142,11 +153,11 @@ def _words(name: str, actions: Sequence[Action]) -> list[str]:
     return [f"{action.value} {name}" for action in actions]
 
 
-def _run(conn: VirConnect, result: PurgeResult, plan: PurgePlan) -> None:
+def _run(conn: VirConnect, result: PurgeResult, plan: PurgePlan, watch: StepWatch) -> None:
     deleted: list[str] = []
     for step in steps_to_purge(conn, plan, deleted):
         try:
-            step.apply()
+            watch.apply(step)
         except Exception:
             if deleted:
                 # Of several volumes the first may be gone when one cannot be deleted.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 
@@ -42,3 +43,11 @@ def access_lines(path: str, most_lines: int) -> list[str]:
         return visible_lines(read_end(path, CONSOLE_BYTES))[-most_lines:]
     except OSError:
         return []
+
+
+def written_at(path: str) -> float:
+    """When something was last written to the file, in seconds since 1970; infinite where nobody can tell."""
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return math.inf

@@ -10,6 +10,7 @@ import typing as t
 from collections.abc import Callable, Sequence
 
 from ..._host.connection import VirConnect
+from ..._model.meter import some_of
 from .console_log import read_console_log
 from .diagnosis import diagnose
 from .look import find_domains, look
@@ -25,7 +26,6 @@ _SILENT_SECONDS = 10.0
 _ADDRESS_SECONDS = 60.0
 # So long another host key is waited out: while it boots, a guest may show the one of its image.
 _OTHER_KEY_SECONDS = 30.0
-_MOST_NAMES = 6
 
 
 def wait_for_machines(
@@ -71,12 +71,7 @@ def stages_line(wait_states: Sequence[WaitState]) -> str:
     stages: dict[str, list[str]] = {}
     for wait_state in wait_states:
         stages.setdefault(wait_state.stage, []).append(wait_state.name)
-    return "; ".join(f"{stage}: {_some(names)}" for stage, names in stages.items())
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return "; ".join(f"{stage}: {some_of(names)}" for stage, names in stages.items())
 
 
 def _judge(wait_state: WaitState, now: float) -> None:

@@ -83,6 +83,16 @@ def test_what_comes_before_and_between_steps_is_told(lines: Lines) -> None:
         lines.await_line("wait for other runs: 0 s so far")
 
 
+def test_machines_that_others_change_are_told_by_their_names(lines: Lines) -> None:
+    at_work = {f"web{number}": None for number in range(8)}
+    with StepWatch(lines.file) as watch:
+        watch.wait_for("to be stopped", at_work, "the next")
+        lines.await_line("to be stopped: web0, web1, web2, web3, web4, web5 and 2 more, 0 s so far")
+    with StepWatch(lines.file) as watch:
+        watch.wait_for("to be stopped", {}, "the next")
+        lines.await_line("to be stopped: the next, ")
+
+
 @pytest.mark.parametrize("told", [lambda: 1 / 0, lambda: "no figures"])
 def test_a_look_that_fails_disturbs_nothing_and_is_given_up(lines: Lines, told: t.Callable[[], t.Any]) -> None:
     looks = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import threading
 import time
 import typing as t
@@ -223,8 +224,13 @@ def test_a_guest_is_asked_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> 
     assert (found["state"], found.get("msg"), len(asked)) == ("shutoff", None, 2)
 
 
+@pytest.mark.parametrize(
+    ("writes", "shown"),
+    [(True, "ends with"), (False, "has shown nothing since, and ends with")],
+    ids=["writes", "silent"],
+)
 def test_a_guest_that_does_not_obey_is_said_with_its_console(
-    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, writes: bool, shown: str
 ) -> None:
     log = tmp_path / "serial.log"
     log.write_bytes(b"a\nb\r\n\x1b[31mStopping \xffdb\x1b[0m\nstuck {{ 1 + 1 }}\n")
@@ -234,14 +240,15 @@ def test_a_guest_that_does_not_obey_is_said_with_its_console(
     ).create()
     monkeypatch.setattr(change, "_ASK_AGAIN_SECONDS", 0.2)
     monkeypatch.setattr(wait, "_LOOK_SECONDS", 0.1)
-    monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, lambda _handle: None)
+    monkeypatch.setitem(change._CALLS, change.Action.SHUT_DOWN, lambda _handle: os.utime(log) if writes else None)
+    os.utime(log, (time.time() - 60,) * 2)
     error = node.run("stopped", "deaf", timeout_seconds=1)["deaf"]["msg"]
     asked, _comma, rest = error.partition(" times; ")
     assert asked.startswith("it did not shut down within 1 s: it is running, its guest agent is not connected, so ")
     assert asked.rpartition("it was asked by ACPI, ")[2] in ("3", "4", "5")
     assert rest == (
-        "its serial console ends with: b | Stopping \ufffddb | stuck {{ 1 + 1 }}. It may still do so. Give it a longer "
-        "timeout. With force=true it is done without the guest"
+        f"its serial console {shown}: b | Stopping \ufffddb | stuck {{{{ 1 + 1 }}}}. It may still do so. Give it a "
+        "longer timeout. With force=true it is done without the guest"
     )
 
 

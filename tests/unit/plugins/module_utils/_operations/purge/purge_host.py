@@ -14,6 +14,7 @@ from pathlib import Path
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
@@ -111,7 +112,7 @@ class PurgeHost:
         given = {name: argument.get("default") for name, argument in virt_purge.ARGUMENTS.items()}
         failures: list[dict[str, t.Any]] = []
         module = types.SimpleNamespace(
-            params={"uri": "", **given, "name": list(names) or ["web1"], **params},
+            params={"uri": "", PROGRESS_FILE: None, **given, "name": list(names) or ["web1"], **params},
             check_mode=check_mode,
             fail_json=lambda **result: failures.append({**result, "failed": True}),
         )

@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host import locks as host_locks
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import affect
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import usage
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     NAMESPACE,
@@ -31,6 +32,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge impor
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.machines import carry_out, plan_purges
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.plan import plan_purge, steps_to_purge
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.step_watch import StepWatch
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
     POOL,
@@ -261,7 +263,7 @@ class TestChangedSincePlanned:
         results = plan_purges(host.conn, ["web1"], PurgeOptions(**options))
         change()
         before = (host.files(), host.names())
-        carry_out(host.conn, results, PurgeOptions(**options), lock_seconds=1)
+        carry_out(host.conn, results, PurgeOptions(**options), StepWatch(ProgressFile(None)), lock_seconds=1)
         assert (host.files(), host.names()) == before
         assert not results[0].done
         return str(results[0].error)
@@ -309,7 +311,7 @@ class TestChangedSincePlanned:
         spec = {"disks": [{"name": "system", "size": 64}, {"name": "more", "size": "1MiB"}]}
         results = plan_purges(host.conn, ["web1"], PurgeOptions())
         host.make(**spec)
-        carry_out(host.conn, results, PurgeOptions(), lock_seconds=1)
+        carry_out(host.conn, results, PurgeOptions(), StepWatch(ProgressFile(None)), lock_seconds=1)
         assert "so it is not removed: volume web1-more.qcow2 of pool default is new" in str(results[0].error)
         assert (host.names(), len(host.files())) == ({"web1"}, 2)
 
@@ -318,7 +320,7 @@ class TestChangedSincePlanned:
         other = host.guest("other", disk(host.pool / SYSTEM))
         results = plan_purges(host.conn, ["web1"], PurgeOptions())
         other.undefine()
-        carry_out(host.conn, results, PurgeOptions(), lock_seconds=1)
+        carry_out(host.conn, results, PurgeOptions(), StepWatch(ProgressFile(None)), lock_seconds=1)
         assert (results[0].error, host.names(), set(host.files())) == (None, set(), {SYSTEM})
 
 

@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.prune impo
     remove_images,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.source_file import look_at_source
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import SeedNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
@@ -37,6 +38,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.sto
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import run
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.machines import carry_out, plan_purges
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
+from ansible_collections.brine.virt.plugins.module_utils._operations.step_watch import StepWatch
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.absent import plan_absent
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.change import read_volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.present import plan_present
@@ -122,7 +124,7 @@ def purge(host: PurgeHost, spring: Spring, late: bool) -> str:
     results = plan_purges(host.conn, ["web1"], PurgeOptions())
     if late:
         spring()
-    carry_out(host.conn, results, PurgeOptions(), lock_seconds=1)
+    carry_out(host.conn, results, PurgeOptions(), StepWatch(ProgressFile(None)), lock_seconds=1)
     return str([result.as_result() for result in results])
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's half of virt_snapshot, run by Ansible itself."""
+"""The controller's half of modules of which it only shows how far they are, run by Ansible itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def no_lock_left() -> Iterator[None]:
 
 
 def run(
-    tmp_path: Path, collections_root: Path, other_process: dict[str, str], arguments: str, *more: str
+    tmp_path: Path, collections_root: Path, other_process: dict[str, str], module: str, arguments: str, *more: str
 ) -> subprocess.CompletedProcess[str]:
     node = tmp_path / "node.xml"
     node.write_text(NODE.read_text(encoding="utf-8").replace("web1", NAME), encoding="utf-8")
@@ -36,21 +36,29 @@ def run(
     env["ANSIBLE_ASYNC_DIR"] = str(tmp_path / "async")
     command = [
         *(sys.executable, "-m", "ansible.cli.adhoc", "localhost", "-i", "localhost,", "-c", "local"),
-        *("-e", f"ansible_python_interpreter={sys.executable}", "-m", "brine.virt.virt_snapshot"),
+        *("-e", f"ansible_python_interpreter={sys.executable}", "-m", f"brine.virt.{module}"),
         *("-a", f"uri=test://{node} {arguments}", *more),
     ]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "arguments", "words"),
+    [
+        ("virt_snapshot", f"vm={NAME} name=a lock_timeout=10", f"wait for other runs to let go of {NAME}: "),
+        ("virt_power", f"name={NAME} state=paused lock_timeout=10", f"to be paused: {NAME}, "),
+        ("virt_purge", f"name={NAME} stop=true adopt=true lock_timeout=10", f"to be shut down: {NAME}, "),
+    ],
+)
 def test_what_a_machine_is_at_is_in_the_output_while_the_module_works(
-    tmp_path: Path, collections_root: Path, other_process: dict[str, str]
+    tmp_path: Path, collections_root: Path, other_process: dict[str, str], module: str, arguments: str, words: str
 ) -> None:
     with machine_lock(NAME, 1):
-        answer = run(tmp_path, collections_root, other_process, f"vm={NAME} name=a lock_timeout=10")
+        answer = run(tmp_path, collections_root, other_process, module, arguments)
     lines = answer.stdout.splitlines()
-    words = re.compile(rf"  localhost: wait for other runs to let go of {NAME}: \d+ s so far")
-    told = [number for number, line in enumerate(lines) if words.fullmatch(line)]
+    told_as = re.compile(rf"  localhost: {words}\d+ s so far")
+    told = [number for number, line in enumerate(lines) if told_as.fullmatch(line)]
     result = [number for number, line in enumerate(lines) if "another run is moving, backing up" in line]
     assert told and result, answer
     assert told[0] < result[0]
@@ -60,6 +68,8 @@ def test_what_a_machine_is_at_is_in_the_output_while_the_module_works(
 def test_in_the_background_it_works_and_shows_nothing(
     tmp_path: Path, collections_root: Path, other_process: dict[str, str]
 ) -> None:
-    answer = run(tmp_path, collections_root, other_process, f"vm={NAME} name=a", "-B", "100", "-P", "1")
+    answer = run(
+        tmp_path, collections_root, other_process, "virt_snapshot", f"vm={NAME} name=a", "-B", "100", "-P", "1"
+    )
     assert f"take snapshot a of {NAME} (internal, with memory)" in answer.stdout, answer
     assert "so far" not in answer.stdout
