@@ -451,6 +451,13 @@ machines:
       type: bool
       returned: always
       sample: true
+    bootable:
+      description:
+        - Whether the new machine has anything that it could boot from. If V(false), its disks are all empty, and it has
+          no installation medium and does not boot from the network.
+      type: bool
+      returned: when RV(machines[].created) is true
+      sample: true
     msg:
       description: Why it failed.
       type: str

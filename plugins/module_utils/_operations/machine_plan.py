@@ -58,6 +58,8 @@ class MachinePlan:
             "outdated": list(self.outdated),
             "seconds": round(self.seconds, 1),
         }
+        if result["created"]:
+            result["bootable"] = not self.machine.boots_from_nothing
         turn = next((step.turn for step in self.steps if step.turn is not None), None)
         if self.error is not None:
             result["msg"] = str(self.error)

@@ -205,3 +205,11 @@ def test_one_that_is_moved_while_the_run_looks_is_not_called_removed(tmp_path: P
         "Another run has moved or removed it: run this again to see which"
     ) in output, output
     assert re.search("^old1 +hv1 +not removed ", output, re.MULTILINE), output
+
+
+def test_a_new_machine_that_has_nothing_to_boot_from_is_not_waited_for(tmp_path: Path) -> None:
+    """Somebody installs it by hand: no answer is to be expected, and it is said in a warning."""
+    disks = {"disk_profile": "none", "disks": [{"name": "system", "size": "1MiB"}]}
+    output = run(tmp_path, {"hv1": host(tmp_path, "hv1", {})}, [{"name": "web1", **BARE, **disks}])
+    assert "New machine web1 has nothing to boot from" in output
+    assert "does not answer" not in output, output
