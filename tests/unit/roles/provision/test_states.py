@@ -213,3 +213,4 @@ def test_a_new_machine_that_has_nothing_to_boot_from_is_not_waited_for(tmp_path:
     output = run(tmp_path, {"hv1": host(tmp_path, "hv1", {})}, [{"name": "web1", **BARE, **disks}])
     assert "New machine web1 has nothing to boot from" in output
     assert "does not answer" not in output, output
+    assert ".ssh' in expected paths" not in output, "nobody has to have keys"
