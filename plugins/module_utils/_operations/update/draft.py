@@ -41,6 +41,8 @@ class Draft:
         self.leaving: list[VolumeNote] = []
         self.pending: list[str] = []
         self.outdated: list[str] = []
+        # What else the metadata get that a user has asked for.
+        self.noted: list[str] = []
         self.volume_steps: list[Step] = []
         self.live_steps: list[Step] = []
         self.other_steps: list[Step] = []
@@ -74,6 +76,14 @@ class Draft:
     def drop_volume(self, note: VolumeNote) -> None:
         """Its volume is no longer the machine's own."""
         self.notes = replace(self.notes, volumes=tuple(other for other in self.notes.volumes if other != note))
+
+    def note(self, name: str, value: t.Any) -> None:
+        """Have a field of the metadata, which is nowhere else in the machine, as the task asks for it."""
+        have = getattr(self.notes, name)
+        if have != value:
+            self.differ((name,), *(list(one) if isinstance(one, tuple) else one for one in (have, value)))
+            self.notes = replace(self.notes, **{name: value})
+            self.noted.append(name)
 
     def differ(self, path: Sequence[str], before: t.Any, after: t.Any) -> None:
         """Take note of a difference for the diff; path: the words that lead to it."""
@@ -130,7 +140,8 @@ class Draft:
         steps.extend(self._in_machine(step) for step in self.live_steps)
         final = replace(self.notes, volumes=tuple(volume.whole for volume in self.notes.volumes))
         if final != self.known_notes:
-            steps.append(self._notes_step(f"write the metadata of {self.name}", final, noted))
+            what = f"set {', '.join(self.noted)} of" if self.noted else "write the metadata of"
+            steps.append(self._notes_step(f"{what} {self.name}", final, noted))
         return [*steps, *(self._in_machine(step) for step in self.other_steps)]
 
     def _in_machine(self, step: Step) -> Step:

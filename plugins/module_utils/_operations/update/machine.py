@@ -119,20 +119,12 @@ def _text_step(domain: Domain, name: str, kind: int, have: str, wanted: str) -> 
 
 
 def _compare_notes(machine: Machine, draft: Draft) -> None:
-    for name in ("tags", "labels", "anti_affinity"):
-        texts, known = getattr(machine, name), getattr(draft.notes, name)
-        if texts is not None and known != texts:
-            draft.differ((name,), list(known), list(texts))
-            draft.notes = replace(draft.notes, **{name: texts})
-    if machine.variables is not None and draft.notes.variables != machine.variables:
-        draft.differ(("variables",), draft.notes.variables, machine.variables)
-        draft.notes = replace(draft.notes, variables=machine.variables)
-    if machine.order is not None and draft.notes.order != order_of(machine.order):
-        draft.differ(("order",), draft.notes.order, order_of(machine.order))
-        draft.notes = replace(draft.notes, order=order_of(machine.order))
-    if machine.delay_seconds is not None and draft.notes.delay_seconds != machine.delay_seconds:
-        draft.differ(("delay_seconds",), draft.notes.delay_seconds, machine.delay_seconds)
-        draft.notes = replace(draft.notes, delay_seconds=machine.delay_seconds)
+    for name in ("tags", "labels", "anti_affinity", "variables", "delay_seconds"):
+        value = getattr(machine, name)
+        if value is not None:
+            draft.note(name, value)
+    if machine.order is not None:
+        draft.note("order", order_of(machine.order))
     # Who names a nic without them asks for no others: the guest keeps those that it was given.
     _note_addresses({nic.name: nic.addresses for nic in machine.nics if "addresses" in nic.given.values}, draft)
 
@@ -142,6 +134,7 @@ def _note_addresses(wanted: Mapping[str, tuple[str, ...]], draft: Draft) -> None
     for note in draft.notes.nics:
         if wanted.get(note.name, note.addresses) != note.addresses:
             draft.differ(("nics", note.name, "addresses"), list(note.addresses), list(wanted[note.name]))
+            draft.noted.append(f"addresses of {note.name}")
     draft.notes = replace(
         draft.notes,
         nics=tuple(replace(note, addresses=wanted.get(note.name, note.addresses)) for note in draft.notes.nics),

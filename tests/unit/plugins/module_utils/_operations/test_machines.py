@@ -147,7 +147,7 @@ def test_the_start_order_is_noted_and_changes_while_the_machine_runs(conn: t.Any
         {"order": 5, "delay_seconds": 0},
     )
     assert list(changed.pending) == []
-    assert run_plans([changed], concurrency=1)[0].actions == ["write the metadata of new1"]
+    assert run_plans([changed], concurrency=1)[0].actions == ["set delay_seconds, order of new1"]
     assert conn.lookupByName("new1").isActive()
     assert make(conn, order="none").error is None
     assert (notes_of(conn, "new1").order, notes_of(conn, "new1").delay_seconds) == (None, 0)

@@ -163,7 +163,7 @@ def test_taking_back_does_not_define_it_again(conn: t.Any, running: bool) -> Non
 
 def test_it_is_said_in_one_sentence_whatever_fails(conn: t.Any) -> None:
     todo = plan(conn, memory=256, tags=["moved"])
-    at = index_of(todo, "write the metadata")
+    at = index_of(todo, "set tags")
     steps = [*todo.steps[:at], Step("the machine leaves", lambda: leave(conn)), *todo.steps[at:]]
     assert carried_out(todo, steps) == LEFT
     assert "new1" not in list_domains(conn)
