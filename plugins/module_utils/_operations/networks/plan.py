@@ -26,7 +26,7 @@ from ..plan import Step
 from ..resources import ResourcePlan
 from .collisions import check_collisions
 from .live import Update, live_updates
-from .view import NetworkView
+from .view import NetworkView, missing_bridges
 
 
 def read_spec(view: NetworkView, given: GivenOptions) -> NetworkSpec:
@@ -121,6 +121,12 @@ def _missing_on_host(view: NetworkView, spec: NetworkSpec) -> tuple[str, ...]:
     return (f"the host has no interface {', '.join(missing)}: nothing passes there until it has",)
 
 
+def _why_again(late: list[str], gone: list[str]) -> str:
+    """What a network is started again for: options that what runs does not have, and bridges that are not there."""
+    words = [f"{', '.join(late)} {'is' if len(late) == 1 else 'are'} in effect"] if late else []
+    return " and ".join([*words, *(f"its bridge {name}, which is gone, comes back" for name in gone)])
+
+
 class _Change:
     """A network that is there, on its way to the spec."""
 
@@ -142,8 +148,9 @@ class _Change:
         if self._running and network.live is not None:
             updates = live_updates(network.live, self._wanted)
             late = self._late(updates)
-            if late:
-                restarts, words = self._decide(late)
+            gone = missing_bridges(self._view, network)
+            if late or gone:
+                restarts, words = self._decide(_why_again(late, gone))
                 pending += words
         elif network.live is not None:
             steps.require_unused(self._view, network, "is not stopped", defined_too=False, where=where)
@@ -178,14 +185,11 @@ class _Change:
             change.apply_to(live)
         return self._differing(live)
 
-    def _decide(self, late: list[str]) -> tuple[bool, list[str]]:
-        """Whether the network is started again, and if not, what is said of that."""
+    def _decide(self, why: str) -> tuple[bool, list[str]]:
+        """Whether the network is started again, and if not, what is said of that. why: what that is for."""
         name = self._spec.name
         users = self._view.users(self._network)
-        words = (
-            f"{', '.join(late)} {'is' if len(late) == 1 else 'are'} in effect when the network is started again"
-            f" (virsh net-destroy {name}, then virsh net-start {name})"
-        )
+        words = f"{why} when the network is started again (virsh net-destroy {name}, then virsh net-start {name})"
         if users.running:
             found = sorted(users.running)
             lose = "loses its connection until it is" if len(found) == 1 else "lose their connection until they are"

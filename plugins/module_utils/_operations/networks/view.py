@@ -85,3 +85,11 @@ class NetworkView:
 def own_bridges(network: ExistingNetwork) -> set[str]:
     """The bridges that libvirt makes for a network; a bridge of the host's may have nics that are none of it."""
     return network.bridges if read_xml(network.xml)["mode"] in OWN_BRIDGE else set()
+
+
+def missing_bridges(view: NetworkView, network: ExistingNetwork) -> list[str]:
+    """The bridges that libvirt has made for a network that runs, and that somebody has deleted: it does not notice."""
+    if view.has_interface is None or network.live is None or read_xml(network.live)["mode"] not in OWN_BRIDGE:
+        return []
+    name = read_xml(network.live).get("bridge")
+    return [name] if name and not view.has_interface(name) else []

@@ -95,6 +95,7 @@ def _one(scenario: ScenarioRun, cloud: Cloud, host: str) -> None:
     step("it is kept while machines use it", _used)
     step("without machines the network is started again, and has it", _restarted)
     step("stopped, and started again", _stopped)
+    step("its bridge deleted by hand comes back", _deleted)
     step("removed: nothing of them is left, the host's bridge is", _remove)
 
 
@@ -335,6 +336,14 @@ def _stopped(cloud: Cloud, host: str) -> None:
     for state, there in (("inactive", False), ("active", True)):
         _changed(cloud, host, True, name="scenario-nat", state=state, autostart=there)
         must(("scenat0" in cloud.on(host, "ls /sys/class/net")) is there, f"the bridge, {state}")
+
+
+def _deleted(cloud: Cloud, host: str) -> None:
+    """libvirt still says that the network is active."""
+    cloud.on(host, "ip link del scenat0")
+    _changed(cloud, host, True, name="scenario-nat")
+    must("192.0.2.1/24" in cloud.on(host, "ip address show scenat0"), "the bridge has no address")
+    _changed(cloud, host, False, name="scenario-nat")
 
 
 def _remove(cloud: Cloud, host: str) -> None:

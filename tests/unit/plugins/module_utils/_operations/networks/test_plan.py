@@ -36,14 +36,11 @@ def conn(node_uri: str) -> Iterator[t.Any]:
         yield connection
 
 
-def look(conn: t.Any, *routes: HostRoute, interfaces: t.Sequence[str] = ()) -> NetworkView:
-    """The test driver's networks on a host with these routes and interfaces."""
-    return replace(
-        NetworkView.of(conn, "test:///x"),
-        routes=list(routes),
-        name_servers=[],
-        has_interface=lambda name: name in interfaces,
-    )
+def look(conn: t.Any, *routes: HostRoute, interfaces: t.Sequence[str] = (), gone: t.Sequence[str] = ()) -> NetworkView:
+    """The test driver's networks on a host with these routes and interfaces, and with the bridges that they have."""
+    view = NetworkView.of(conn, "test:///x")
+    there = {*interfaces, *view.bridges_in_use()} - set(gone)
+    return replace(view, routes=list(routes), name_servers=[], has_interface=there.__contains__)
 
 
 def plan(where: NetworkView | t.Any, **options: t.Any) -> ResourcePlan:
@@ -162,6 +159,20 @@ def test_a_network_that_nobody_is_on_is_started_again(conn: t.Any) -> None:
     run(plan(conn, **options).steps)
     assert handle.isActive() and "1400" in handle.XMLDesc(0)
     assert plan(conn, **options).steps == ()
+
+
+def test_a_bridge_that_somebody_has_deleted_comes_back(conn: t.Any) -> None:
+    """libvirt goes on saying that the network is active."""
+    run(plan(conn, **LAB).steps)
+    found = plan(look(conn, gone=["virbr-lab"]), **LAB)
+    assert words(found) == ["stop network lab", "start network lab"]
+    with_machines = plan(look(conn, gone=["virbr0"]), name="default", autostart=False, mtu=1400)
+    assert words(with_machines) == ["change the definition of network default"]
+    assert with_machines.pending == (
+        "mtu is in effect and its bridge virbr0, which is gone, comes back when the network is started again (virsh "
+        "net-destroy default, then virsh net-start default); machine web1 loses its connection until it is shut down "
+        "and started again",
+    )
 
 
 def test_a_network_with_something_unknown_on_its_bridge_is_in_use(conn: t.Any) -> None:
