@@ -142,6 +142,7 @@ class _Change:
         updates: list[Update] = []
         pending: list[str] = []
         found: list[Step] = []
+        gone: list[str] = []
         restarts = False
         differs = self._differing(network.xml)
         self._require_kept_groups()
@@ -169,7 +170,8 @@ class _Change:
             found.append(steps.set_autostart(self._view.conn, spec.name, spec.autostart))
         pending += _missing_on_host(self._view, spec)
         after = _after(spec, read_xml(self._wanted))
-        return ResourcePlan(spec.name, shown(network), after, tuple(found), tuple(pending), where)
+        before = {**shown(network), **({"bridge": None} if gone and restarts else {})}
+        return ResourcePlan(spec.name, before, after, tuple(found), tuple(pending), where)
 
     def _differing(self, xml: etree._Element) -> list[str]:
         """The options of which a description has not all that is requested."""

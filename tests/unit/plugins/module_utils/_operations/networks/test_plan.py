@@ -166,6 +166,7 @@ def test_a_bridge_that_somebody_has_deleted_comes_back(conn: t.Any) -> None:
     run(plan(conn, **LAB).steps)
     found = plan(look(conn, gone=["virbr-lab"]), **LAB)
     assert words(found) == ["stop network lab", "start network lab"]
+    assert found.before == {**(found.after or {}), "bridge": None}, "the difference is shown"
     with_machines = plan(look(conn, gone=["virbr0"]), name="default", autostart=False, mtu=1400)
     assert words(with_machines) == ["change the definition of network default"]
     assert with_machines.pending == (
