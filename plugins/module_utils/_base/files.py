@@ -23,6 +23,7 @@ _POLL_SECONDS = 0.1
 # What st_blocks counts, whatever the file system has: stat(2).
 _BLOCK_BYTES = 512
 MOUNTS = "/proc/self/mountinfo"
+FSTAB = "/etc/fstab"
 # Blanks and backslashes in a path are octal there: proc(5).
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -198,13 +199,32 @@ def mount_of(path: str, mounts: t.Sequence[Mount]) -> Mount | None:
     return next((mount for mount in reversed(found) if len(mount.place) == longest), None)
 
 
+def missing_mount(path: str, table: str = MOUNTS, fstab: str = FSTAB) -> str | None:
+    """The mount point on the way to a path at which the host is to mount something when it boots, and nothing is now.
+
+    By fstab(5); what it has with noauto may be away.
+    """
+    there = {mount.place for mount in read_mounts(table)}
+    try:
+        with open(fstab, encoding="utf-8", errors="surrogateescape") as file:
+            entries = [line.split() for line in file if not line.lstrip().startswith("#")]
+    except OSError:
+        return None
+    for words in entries if there else ():
+        place = _plain(words[1]).rstrip("/") if len(words) > 3 and "noauto" not in words[3].split(",") else ""
+        if place and f"{path}/".startswith(f"{place}/") and there.isdisjoint((place, os.path.realpath(place))):
+            return place
+    return None
+
+
 def _mount(line: str) -> Mount | None:
     """Mount point, type and source: the fifth word, and the first two after a dash; there may be any number between."""
     words = line.split()
     if "-" not in words[6:-2]:
         return None
-    place, source = (
-        _OCTAL.sub(lambda found: chr(int(found.group(1), 8)), word)
-        for word in (words[4], words[words.index("-", 6) + 2])
-    )
-    return Mount(place, words[words.index("-", 6) + 1], source)
+    after = words.index("-", 6)
+    return Mount(_plain(words[4]), words[after + 1], _plain(words[after + 2]))
+
+
+def _plain(word: str) -> str:
+    return _OCTAL.sub(lambda found: chr(int(found.group(1), 8)), word)

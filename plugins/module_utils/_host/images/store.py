@@ -113,7 +113,8 @@ class ImageStore:
         return not new or not self._read_only
 
     def planned(self, name: str, image: ImagePreview) -> dict[str, t.Any]:
-        """What an image would be in the store, for as_result."""
+        """What an image would be in the store, for as_result. Raises ConflictError for a pool that is not mounted."""
+        self._pool.require_mounted("pool")
         volume = image_name(name, image.sha256, image.format).volume
         return {
             "volume": volume,
@@ -128,6 +129,7 @@ class ImageStore:
 
     def bring(self, name: str, source: ImageSource, deadline: Deadline) -> StoreResult:
         """Have an image in the store. Whatever fails leaves the store as it was."""
+        self._pool.require_mounted("pool")
         directory, shared = self._pool.path, shared_because(self._pool) is not None
         with image_files.locked_directory(directory, deadline, shared=shared):
             # libvirt may have taken them for volumes.

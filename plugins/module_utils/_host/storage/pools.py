@@ -12,11 +12,13 @@ import contextlib
 import os
 import posixpath
 import re
+import shlex
 import threading
 import typing as t
 from dataclasses import dataclass, replace
 
 from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, VirtError, one_of_these
+from ..._base.files import missing_mount
 from ..._base.xml import MIB, attribute, etree, read_description
 from ..._model.xml.disk_source import BLOCK, FILE, NETWORK, DiskSource, network_source
 from ..connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
@@ -153,6 +155,20 @@ class Pool:
                 f"storage pool {self.name!r} is of type {self.type}, where volumes cannot be created by name",
                 where=where,
                 hint="Name a volume that already exists, or choose another pool",
+            )
+        self.require_mounted(where)
+
+    def require_mounted(self, where: str | None = None) -> None:
+        """Raise ConflictError for a directory below a mount point of the host at which nothing is mounted.
+
+        What is created there is on the wrong file system, and hidden as soon as the right one is mounted.
+        """
+        place = missing_mount(self.path) if self.local and self.type == "dir" else None
+        if place is not None:
+            raise ConflictError(
+                f"nothing is mounted at {place}, where /etc/fstab has the file system of storage pool {self.name!r}",
+                where=where,
+                hint=f"Mount it: mount {shlex.quote(place)}",
             )
 
     def require_format(self, image_format: str, where: str | None = None) -> None:

@@ -20,6 +20,8 @@ ISO = bytes(32769) + b"CD001" + os.urandom(2048 * 64 - 32774)
 DATA = os.urandom(5 * MIB)
 NAMES = ("vol-empty.qcow2", "vol-raw", "vol-sent.iso", "vol-sent.qcow2", "vol-sent.raw")
 GUEST = "volumes1"
+# A directory pool on a file system of its own.
+LATE = "vol-late"
 # As plugins/module_utils/_host/identity.py knows the host and this start of it.
 _LEAVE_MARK = """
 import hashlib, json, os, subprocess, sys
@@ -53,6 +55,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("other content is refused, and replaced if it may be", lambda: _replaced(cloud))
         scenario.step("an upload whose sender is gone is cleared and made again", lambda: _interrupted(cloud))
         scenario.step("all of them go, once", lambda: _gone(cloud))
+        scenario.step("nothing is created below a mount point that has nothing mounted", lambda: _unmounted(cloud))
     finally:
         _clear(cloud)
 
@@ -175,6 +178,20 @@ def _gone(cloud: Cloud) -> None:
     must("vol-" not in cloud.on(HOST, f"virsh vol-list default; ls {FOLDER}"), "something is left")
 
 
+def _unmounted(cloud: Cloud) -> None:
+    """libvirt starts the pool all the same."""
+    pool = f"virsh pool-define-as {LATE} dir --target /srv/{LATE} && virsh pool-start {LATE}"
+    cloud.on(HOST, f"mkdir -p /srv/{LATE} && echo 'tmpfs /srv/{LATE} tmpfs size=64m 0 0' >> /etc/fstab && {pool}")
+    new = {"pool": LATE, "name": "vol-late", "format": "raw", "size": 16}
+    _refused(cloud, f"nothing is mounted at /srv/{LATE}, where /etc/fstab has the file system of storage pool", **new)
+    must(cloud.on(HOST, f"ls -A /srv/{LATE}") == "", "something was created")
+    cloud.on(HOST, f"mount /srv/{LATE}")
+    _have(cloud, **new)
+    _have(cloud, **new, state="absent")
+
+
 def _clear(cloud: Cloud) -> None:
     cloud.on(HOST, f"virsh -q destroy {GUEST}; virsh -q undefine {GUEST}; rm -f {FOLDER}/{GUEST}-*; true")
     cloud.on(HOST, f"cd {FOLDER} && rm -f {' '.join(NAMES)}; virsh -q pool-refresh default")
+    late = f"virsh -q pool-destroy {LATE}; virsh -q pool-undefine {LATE}; umount /srv/{LATE}"
+    cloud.on(HOST, f"{{ {late}; }} 2>/dev/null; rm -rf /srv/{LATE}; sed -i '/{LATE}/d' /etc/fstab")

@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._base.files import (
     LockTimeout,
     locked_file,
+    missing_mount,
     read_setting,
     read_text,
     root_hint,
@@ -154,3 +155,49 @@ def test_what_root_cannot_read_either_has_no_such_hint(tmp_path: Path) -> None:
     with pytest.raises(HostError) as refused:
         read_text(str(tmp_path))
     assert str(refused.value) == f"{tmp_path} cannot be read: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("path", "missing"),
+    [
+        ("/srv/vms/pool", "/srv/vms"),
+        ("/srv/vms", "/srv/vms"),
+        ("/srv/vms2", None),
+        ("/data/pool", None),
+        ("/mnt/usb/pool", None),
+        ("/my disks/pool", "/my disks"),
+        ("/var/lib/libvirt/images", None),
+    ],
+)
+def test_what_the_host_is_to_mount_and_has_not(tmp_path: Path, path: str, missing: str | None) -> None:
+    fstab, table = tmp_path / "fstab", tmp_path / "mountinfo"
+    fstab.write_text(
+        "# /dev/sdz1 /var ext4 defaults 0 2\n"
+        "UUID=1 / ext4 errors=remount-ro 0 1\nUUID=2 none swap sw 0 0\n\n"
+        "/dev/sdb1 /srv/vms/ xfs defaults 0 2\nserver:/x /data nfs4 _netdev 0 0\n"
+        "/dev/sdc1 /mnt/usb vfat rw,noauto 0 0\nLABEL=a /my\\040disks ext4 defaults\nbroken /x\n",
+        encoding="utf-8",
+    )
+    table.write_text(
+        "20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n21 20 0:3 / /data rw - nfs4 server:/x rw\n", encoding="utf-8"
+    )
+    assert missing_mount(path, str(table), str(fstab)) == missing
+
+
+def test_a_mount_point_that_is_a_link(tmp_path: Path) -> None:
+    """The kernel has the place that it leads to."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there")
+    fstab, table = tmp_path / "fstab", tmp_path / "mountinfo"
+    fstab.write_text(f"/dev/sdb1 {tmp_path}/link ext4 defaults 0 2\n", encoding="utf-8")
+    table.write_text(f"20 1 8:1 / {tmp_path}/there rw - ext4 /dev/sdb1 rw\n", encoding="utf-8")
+    assert missing_mount(f"{tmp_path}/link/pool", str(table), str(fstab)) is None
+    table.write_text("20 1 8:1 / / rw - ext4 /dev/sda1 rw\n", encoding="utf-8")
+    assert missing_mount(f"{tmp_path}/link/pool", str(table), str(fstab)) == f"{tmp_path}/link"
+
+
+def test_without_the_tables_nothing_is_known_to_be_missing(tmp_path: Path) -> None:
+    fstab = tmp_path / "fstab"
+    fstab.write_text("/dev/sdb1 /srv ext4 defaults 0 2\n", encoding="utf-8")
+    assert missing_mount("/srv", str(tmp_path / "none"), str(fstab)) is None
+    assert missing_mount("/srv", "/proc/self/mountinfo", str(tmp_path / "none")) is None

@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
 
@@ -143,6 +144,22 @@ def test_what_a_pool_can_do(conn: VirConnect, kind: str) -> None:
     says = "cannot hold qcow2 volumes. Choose raw" if named else "cannot be created by name"
     with pytest.raises(UnsupportedError, match=f"d.format: .* of type {kind}.*{says}"):
         pool.require_format("qcow2", "d.format")
+
+
+def test_nothing_is_created_below_a_mount_point_without_its_file_system(
+    conn: VirConnect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "missing_mount", lambda path: "/srv/my disks" if path else None)
+    theirs = Pools(conn).get("dir")
+    theirs.require_new_volumes()
+    with pytest.raises(ConflictError) as caught:
+        replace(theirs, local=True).require_format("raw", "d.pool")
+    assert str(caught.value) == (
+        "d.pool: nothing is mounted at /srv/my disks, where /etc/fstab has the file system of storage pool 'dir'. "
+        "Mount it: mount '/srv/my disks'"
+    )
+    # libvirt mounts it itself when it starts the pool.
+    replace(Pools(conn).get("netfs"), local=True).require_new_volumes()
 
 
 @pytest.mark.parametrize(
