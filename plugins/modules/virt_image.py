@@ -72,7 +72,7 @@ options:
       - An image is in use by a machine, running or not, if it is one of the machine's disks or backs one, if the
         machine was created from it, or has a snapshot with it. It is also in use by any volume in an active storage
         pool that it backs, even if no machine uses this volume. Images that are being stored are not touched, and no
-        machine is created in the meantime.
+        machine is created on this hypervisor in the meantime.
     type: str
     choices: [present, absent, pruned]
     default: present
@@ -182,6 +182,9 @@ options:
         is of type V(netfs) or V(rbd), or is on a network or cluster file system (NFS, CephFS, GlusterFS, GFS2, OCFS2
         and such).
       - The empty list means that they were asked, and use none.
+      - They are asked some time before. An image of a directory that has come or been taken into use in the last 10
+        minutes is therefore kept, by the time of the last change of its file; the clocks of the hypervisors and of the
+        server have to agree on it.
       - What each of them answers is RV(used_here), which also has what is kept there out of doubt. RV(kept[].used_by)
         does not have that.
     type: list

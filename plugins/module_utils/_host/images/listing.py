@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from dataclasses import dataclass
 
 from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, one_of_these
@@ -17,6 +18,8 @@ from ..storage.pools import Pool, Pools
 from ..storage.volume_facts import find_volume
 from ..storage.volumes import volume_names
 
+# So long after somebody has begun to use it an image is kept that hypervisors share: time to ask all of them, and act.
+RECENT_SECONDS = 600
 _NOTHING = bytes(4)
 
 
@@ -56,6 +59,27 @@ def find_image_in(pool: Pool, name_or_volume: str) -> StoredImage:
             hint=one_of_these(name_or_volume, {image.name for image in images}),
         )
     return load_image(pool, found[0])
+
+
+def note_use(path: str) -> None:
+    """Let an image's file be one that was changed now, as a machine is about to use it; nothing in it changes.
+
+    Who removes an image from a store that hypervisors share has asked the others some time before.
+    """
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def used_lately(path: str) -> bool:
+    """Whether an image's file has come or been taken into use in the last RECENT_SECONDS, or in a future.
+
+    The time of its last change (ctime) tells: reading does not alter it, note_use does, and libvirt, which changes the
+    owner when a machine starts.
+    """
+    with contextlib.suppress(OSError):
+        return time.time() - os.stat(path).st_ctime < RECENT_SECONDS
+    return False
 
 
 def stored_names(pool: Pool) -> list[ImageName]:

@@ -26,10 +26,14 @@ from ..storage.volumes import delete_volume, volume_names
 from .clustered import clear_parts, delete_image, not_brought, stored_seconds, users_in_cluster
 from .files import Deadline
 from .inspection import is_brought
-from .listing import store_pool, stored_at, stored_names
+from .listing import RECENT_SECONDS, store_pool, stored_at, stored_names, used_lately
 
 OTHER_HYPERVISOR = "another hypervisor"
 ASK_THE_OTHERS = "Ask all hypervisors that share the pool, and list what they return as used_here in used_elsewhere"
+_RECENT = (
+    f"it has come or been taken into use in the last {RECENT_SECONDS // 60} minutes, "
+    "perhaps after the others were asked"
+)
 _FOREIGN = "nothing shows that it is an image which was brought there: it only has the name of one"
 # What virt_init holds from its first look at the store until its machines use what it saw there.
 _MACHINES_LOCK = "init"
@@ -86,13 +90,15 @@ class PruneOptions:
 @dataclass(frozen=True)
 class _Use:
     """users: in words, by the image's volume. unseen: what keeps all of them, after what the user knows of it; shared:
-    that machines of other hypervisors may use them is among it. foreign: what only has the name of an image. here: what
-    something on this hypervisor uses, or all of them where something that cannot be seen here may use them."""
+    that machines of other hypervisors may use them is among it. foreign: what only has the name of an image. recent:
+    what others may have begun to use after they were asked. here: what something on this hypervisor uses, or all of
+    them where something that cannot be seen here may use them."""
 
     users: dict[str, tuple[str, ...]]
     unseen: tuple[str, ...]
     shared: bool
     foreign: frozenset[str] = frozenset()
+    recent: frozenset[str] = frozenset()
     here: tuple[str, ...] = ()
 
 
@@ -153,6 +159,10 @@ def remove_images(
                     f"volume {image.volume} of pool {pool.name} is kept: {_FOREIGN}",
                     where="name",
                     hint=by_hand(VolumeNote(pool.name, image.volume, "disk")),
+                )
+            if image.volume in use.recent:
+                raise ConflictError(
+                    f"image {image.volume} is kept: {_RECENT}", where="name", hint="Ask them again later"
                 )
         if chosen and use.unseen:
             raise ConflictError(
@@ -224,9 +234,14 @@ def _use(
             if not users[image.volume]
             and not is_brought(pool.volume_path(image.volume), image.digest, read_only=read_only)
         )
+    recent = frozenset(
+        image.volume
+        for image in images
+        if there is not None and pool.source_type == FILE and used_lately(pool.volume_path(image.volume))
+    )
     asked = {**{volume: usage.of(pool, volume).users for volume in _unlisted(pool)}, **users}
     here = tuple(volume for volume in asked if doubt or set(asked[volume]) - {OTHER_HYPERVISOR})
-    return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None, foreign, here)
+    return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None, foreign, recent, here)
 
 
 def _unlisted(pool: Pool) -> list[str]:
@@ -256,6 +271,8 @@ def _decide(
                 if prune_options.keep == 1
                 else f"one of the {prune_options.keep} newest of its name"
             )
+        elif image.volume in use.recent:
+            reason = _RECENT
         elif use.unseen:
             reason = _words(use)
         yield PruneDecision(image, _size(pool, image), users, reason)

@@ -10,11 +10,11 @@ import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..._base.errors import InputError, NotFoundError, VirtError
+from ..._base.errors import ConflictError, InputError, NotFoundError, VirtError
 from ..._base.qemu_img import measure_raw
 from ..._base.xml import MIB
 from ..._host.images.clustered import bring_image, clone_image, image_in
-from ..._host.images.listing import StoredImage
+from ..._host.images.listing import StoredImage, note_use
 from ..._host.storage import volumes
 from ..._host.storage.ceph import require_bindings
 from ..._host.storage.pools import Pool
@@ -295,9 +295,13 @@ def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
                 wipe=planned.disk.wipe,
             )
         elif below is not None:
+            note_use(below.path)
             volumes.create_overlay(
                 pool, name, size_bytes=size, image_path=below.path, image_format=below.format, mark=mark
             )
+            if pool.local and not os.path.exists(below.path):
+                # By a run on another hypervisor that shares it: what it has asked there is older than this machine.
+                raise ConflictError(f"{below.path} has been removed meanwhile", hint="Run it again")
         else:
             volumes.create_empty(
                 pool, name, size_bytes=size, image_format=planned.format, mark=mark, wipe=planned.disk.wipe

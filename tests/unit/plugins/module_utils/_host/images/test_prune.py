@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.images import listing
 from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import (
     LOCK_FILE,
@@ -345,6 +346,8 @@ class TestInAPoolThatOtherHypervisorsSee:
     @pytest.fixture(autouse=True)
     def shared(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(shared_pools, "shared_because", lambda _pool: self.SHARED)
+        # They have been there for long.
+        monkeypatch.setattr(listing, "RECENT_SECONDS", 0)
 
     def prune(self, host: Host, used_elsewhere: frozenset[str] | None = None) -> PruneResult:
         prune_options = PruneOptions(0, ignore_unseen=True, used_elsewhere=used_elsewhere)
@@ -376,6 +379,31 @@ class TestInAPoolThatOtherHypervisorsSee:
                 host.conn, "images", OTHER, PruneOptions(0, False, frozenset({OTHER})), Deadline(600), check_mode=False
             )
         assert self.prune(host, frozenset()).gone == (OTHER,)
+
+    def test_what_another_one_may_have_begun_to_use_since_stays(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nobody asks and removes in one moment."""
+        monkeypatch.setattr(listing, "RECENT_SECONDS", 600)
+        found = self.prune(host, frozenset())
+        assert (found.gone, found.blocked) == ((), False)
+        reason = "it has come or been taken into use in the last 10 minutes, perhaps after the others were asked"
+        assert {decision.reason for decision in found.decisions} == {reason}
+        with pytest.raises(ConflictError) as caught:
+            remove_images(
+                host.conn, "images", NEW, PruneOptions(0, False, frozenset()), Deadline(600), check_mode=False
+            )
+        assert str(caught.value) == f"name: image {NEW} is kept: {reason}. Ask them again later"
+        assert host.volumes() == ALL
+
+    def test_a_new_machine_takes_its_image_into_use(self, host: Host) -> None:
+        path = host.store / NEW
+        before = path.stat()
+        listing.note_use(str(path))
+        after = path.stat()
+        assert after.st_ctime_ns > before.st_ctime_ns
+        # By these the newest one is found.
+        assert (after.st_atime_ns, after.st_mtime_ns) == (before.st_atime_ns, before.st_mtime_ns)
 
     def ask(
         self, host: Host, keep: int = 0, ignore_unseen: bool = False, there: frozenset[str] = frozenset()
