@@ -18,6 +18,7 @@ import threading
 import time
 import typing as t
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..._base.errors import HostError, VirtError, as_virt_error
 from ..._host.connection import agent_limit, libvirt, translate_errors
@@ -49,7 +50,15 @@ def held_still(handle: t.Any, work: SnapshotWork, who: str, so: str) -> Iterator
         with translate_errors(f"cannot hold machine {name} still"):
             if work.frozen:
                 with agent_limit(handle, FREEZE_SECONDS):
-                    handle.fsFreeze()
+                    try:
+                        handle.fsFreeze()
+                    except libvirt.libvirtError as exc:
+                        if exc.get_error_code() in _answers():
+                            # Nothing is frozen: the agent itself thaws what it froze before one that it cannot.
+                            work = replace(work, frozen=False)
+                            with contextlib.suppress(libvirt.libvirtError):
+                                handle.fsThaw()
+                        raise
             if work.paused:
                 handle.suspend()
         with _for_a_while(handle, work) as late:
@@ -103,6 +112,12 @@ def let_go(handle: t.Any, work: SnapshotWork) -> None:
             _thaw(handle)
     with translate_errors(f"cannot write the metadata of machine {name}"):
         _write(handle, None)
+
+
+def _answers() -> tuple[int, ...]:
+    """The codes of what the agent itself has answered: internal errors, before libvirt had one of its own for them."""
+    internal = libvirt.VIR_ERR_INTERNAL_ERROR
+    return (internal, getattr(libvirt, "VIR_ERR_AGENT_COMMAND_FAILED", internal))
 
 
 def _thaw(handle: t.Any) -> None:
