@@ -53,7 +53,7 @@ def held_still(handle: t.Any, work: SnapshotWork, who: str, so: str) -> Iterator
                     try:
                         handle.fsFreeze()
                     except libvirt.libvirtError as exc:
-                        if exc.get_error_code() in _answers():
+                        if exc.get_error_code() in _refusals():
                             # Nothing is frozen: the agent itself thaws what it froze before one that it cannot.
                             work = replace(work, frozen=False)
                             with contextlib.suppress(libvirt.libvirtError):
@@ -114,10 +114,12 @@ def let_go(handle: t.Any, work: SnapshotWork) -> None:
         _write(handle, None)
 
 
-def _answers() -> tuple[int, ...]:
-    """The codes of what the agent itself has answered: internal errors, before libvirt had one of its own for them."""
+def _refusals() -> tuple[int, ...]:
+    """The codes of errors that the agent has answered with, internal ones before libvirt had one for them, and of that
+    with which libvirt asks no agent of a guest that is paused."""
     internal = libvirt.VIR_ERR_INTERNAL_ERROR
-    return (internal, getattr(libvirt, "VIR_ERR_AGENT_COMMAND_FAILED", internal))
+    answered = getattr(libvirt, "VIR_ERR_AGENT_COMMAND_FAILED", internal)
+    return (internal, answered, libvirt.VIR_ERR_OPERATION_INVALID)
 
 
 def _thaw(handle: t.Any) -> None:

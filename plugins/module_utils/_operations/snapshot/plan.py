@@ -113,7 +113,7 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     if found.active and held is not None and held.frozen:
         remarks.append(
             f"its file systems may be frozen since snapshot {held.snapshot} was taken, and its guest agent, which "
-            "would thaw them, has not connected: if the guest hangs, reset it"
+            "would thaw them, does not answer: if the guest hangs, reset it"
         )
     left: dict[str, str] = {}
     main: str | None = None
@@ -221,8 +221,9 @@ def _plan_first(conn: VirConnect, found: SnapshotView, before: tuple[str, ...]) 
             more=tuple(one for one in aside if one not in before),
         )
     work = read_work(found.xml)
-    # Without its agent, nobody can have it thaw.
-    thaws = found.agent or power == "paused"
+    resumes = work is not None and work.paused and power == "paused"
+    # Nobody else can have it thaw.
+    thaws = resumes or (found.agent and power == "running")
     if found.active and work is not None and (thaws if work.frozen else work.paused):
         return alone(
             f"let {name} run on, which an interrupted run has held for snapshot {work.snapshot}",

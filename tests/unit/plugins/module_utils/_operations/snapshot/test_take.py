@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import held, take
@@ -118,15 +118,16 @@ def test_one_that_does_not_thaw_is_named_with_the_command_and_noted(
     assert guest.note is not None and "unexpected" not in str(error.value)
 
 
+@pytest.mark.parametrize("code", ["VIR_ERR_INTERNAL_ERROR", "VIR_ERR_OPERATION_INVALID"])
 @pytest.mark.parametrize("thaw", [[], ["thaw"]])
-def test_one_whose_agent_refuses_to_freeze_is_not_frozen(thaw: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the agent's configuration forbids both: nobody waits, and no later run asks it again."""
+def test_one_that_refuses_to_freeze_is_not_frozen(thaw: list[str], code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the agent's configuration forbids both, or the guest was paused: nobody waits, and no later run asks."""
 
     class Refusal(libvirt.libvirtError):
         def get_error_code(self) -> int:
-            return libvirt.VIR_ERR_INTERNAL_ERROR
+            return int(getattr(libvirt, code))
 
     guest = Guest("freeze", *thaw, error=Refusal("Command guest-fsfreeze-freeze has been disabled"))
-    with pytest.raises(HostError, match="^cannot hold machine web1 still: Command guest-fsfreeze-freeze has been"):
+    with pytest.raises(VirtError, match="^cannot hold machine web1 still: Command guest-fsfreeze-freeze has been"):
         take_of(guest, monkeypatch)
     assert guest.calls == ["freeze", "thaw"] and guest.note is None
