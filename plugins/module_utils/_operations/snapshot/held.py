@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..._base.errors import HostError, VirtError, as_virt_error
-from ..._host.connection import agent_limit, libvirt, translate_errors
+from ..._host.connection import agent_limit, libvirt, refused_by_agent, translate_errors
 from ..._host.machines.record import state_name
 from ..._model.metadata.snapshots import WORK_NAMESPACE, WORK_PREFIX, SnapshotWork, work_to_bare_xml
 
@@ -53,7 +53,7 @@ def held_still(handle: t.Any, work: SnapshotWork, who: str, so: str) -> Iterator
                     try:
                         handle.fsFreeze()
                     except libvirt.libvirtError as exc:
-                        if exc.get_error_code() in _refusals():
+                        if refused_by_agent(exc):
                             # Nothing is frozen: the agent itself thaws what it froze before one that it cannot.
                             work = replace(work, frozen=False)
                             with contextlib.suppress(libvirt.libvirtError):
@@ -112,14 +112,6 @@ def let_go(handle: t.Any, work: SnapshotWork) -> None:
             _thaw(handle)
     with translate_errors(f"cannot write the metadata of machine {name}"):
         _write(handle, None)
-
-
-def _refusals() -> tuple[int, ...]:
-    """The codes of errors that the agent has answered with, internal ones before libvirt had one for them, and of that
-    with which libvirt asks no agent of a guest that is paused."""
-    internal = libvirt.VIR_ERR_INTERNAL_ERROR
-    answered = getattr(libvirt, "VIR_ERR_AGENT_COMMAND_FAILED", internal)
-    return (internal, answered, libvirt.VIR_ERR_OPERATION_INVALID)
 
 
 def _thaw(handle: t.Any) -> None:

@@ -127,6 +127,9 @@ def test_one_that_refuses_to_freeze_is_not_frozen(thaw: list[str], code: str, mo
         def get_error_code(self) -> int:
             return int(getattr(libvirt, code))
 
+        def get_error_domain(self) -> int:
+            return int(libvirt.VIR_FROM_QEMU)
+
     guest = Guest("freeze", *thaw, error=Refusal("Command guest-fsfreeze-freeze has been disabled"))
     with pytest.raises(VirtError, match="^cannot hold machine web1 still: Command guest-fsfreeze-freeze has been"):
         take_of(guest, monkeypatch)
