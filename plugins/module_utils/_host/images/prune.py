@@ -198,7 +198,8 @@ def _alone(pool: Pool, deadline: Deadline, *, check_mode: bool) -> t.Iterator[No
             yield
         return
     shared = shared_because(pool) is not None
-    with machines_lock, image_files.locked_directory(pool.path, deadline, shared=shared):
+    # Another run, on another hypervisor perhaps, may download into it for long, which no machine here is to wait for.
+    with image_files.locked_directory(pool.path, deadline, shared=shared), machines_lock:
         if image_files.clear_parts(pool.path):
             refresh_pool(pool.handle, pool.name)
         yield

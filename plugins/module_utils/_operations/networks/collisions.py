@@ -38,9 +38,15 @@ def check_collisions(view: NetworkView, spec: NetworkSpec, *, only_starts: bool 
     routes = [route for route in view.routes or () if route.interface not in made]
     # What is on an interface is said by that, and what is on a libvirt network, or behind it, by that one.
     near = [route.network for route in view.routes or () if route.direct or route.interface in made]
-    far = [(own, peer) for own, peer in view.connections if not any(peer in network for network in near)]
-    # One that only starts may have the name server on it.
-    asked = [] if only_starts else [one for one in view.name_servers if not any(one in network for network in near)]
+    # One with its own end in the network is with a machine on it, or behind it: it outlives a network that is stopped.
+    networks = [ipaddress.ip_interface(text).network for text in spec.whole.get("addresses", ())]
+    far = [peer for own, peer in view.connections if not any(own in one for one in networks)]
+    far = [peer for peer in far if not any(peer in network for network in near)]
+    # A network that is stopped may have the name server on it.
+    defined = view.values(spec.name) or {}
+    own_already = [ipaddress.ip_interface(text).network for text in defined.get("addresses", ())]
+    own_already += [ipaddress.ip_network(row["to"]) for row in defined.get("routes", ())]
+    asked = [one for one in view.name_servers if not any(one in network for network in (*near, *own_already))]
     for index, text in enumerate(spec.whole.get("addresses", ())):
         interface = ipaddress.ip_interface(text)
         network = interface.network
@@ -105,12 +111,9 @@ def _check_routes(network: IPNetwork, text: str, routes: Iterable[HostRoute], wh
             )
 
 
-def _check_peers(network: IPNetwork, text: str, far: Iterable[tuple[IPAddress, IPAddress]], where: str) -> None:
-    """What the host reaches over a gateway only because no other route is longer, such as the controller itself.
-
-    One with both ends in the network is with a machine on it: such a connection outlives a network that is stopped.
-    """
-    peer = next((peer for own, peer in far if peer in network and own not in network), None)
+def _check_peers(network: IPNetwork, text: str, far: Iterable[IPAddress], where: str) -> None:
+    """What the host reaches over a gateway only because no other route is longer, such as the controller itself."""
+    peer = next((peer for peer in far if peer in network), None)
     if peer is not None:
         raise ConflictError(
             f"{text} includes {peer}, with which the host has a connection over its gateway",

@@ -13,7 +13,7 @@ import typing as t
 
 from ..._base.errors import HostError, NotFoundError, VirtError, stopped
 from ..._host.connection import libvirt, translate_error
-from ..wait.log_text import access_lines, written_at
+from ..wait.log_text import console_lines, written_at
 from ..wait.stopped import qemu_log_end
 from .plan import STARTS, UP, Action
 from .view import PowerView, view_machine
@@ -233,7 +233,7 @@ class Change:
             words += "; it has rebooted meanwhile"
         if self._machine.serial_log is None:
             return words
-        lines = access_lines(self._machine.serial_log, _LOG_LINES)
+        lines = console_lines(self._machine.serial_log, _LOG_LINES)
         if not lines:
             return f"{words}; its serial console showed nothing"
         silent = written_at(self._machine.serial_log) < self._began

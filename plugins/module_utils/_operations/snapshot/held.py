@@ -18,9 +18,10 @@ import threading
 import time
 import typing as t
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..._base.errors import HostError, VirtError, as_virt_error
-from ..._host.connection import agent_limit, libvirt, translate_errors
+from ..._host.connection import agent_limit, libvirt, refused_by_agent, translate_errors
 from ..._host.machines.record import state_name
 from ..._model.metadata.snapshots import WORK_NAMESPACE, WORK_PREFIX, SnapshotWork, work_to_bare_xml
 
@@ -49,7 +50,15 @@ def held_still(handle: t.Any, work: SnapshotWork, who: str, so: str) -> Iterator
         with translate_errors(f"cannot hold machine {name} still"):
             if work.frozen:
                 with agent_limit(handle, FREEZE_SECONDS):
-                    handle.fsFreeze()
+                    try:
+                        handle.fsFreeze()
+                    except libvirt.libvirtError as exc:
+                        if refused_by_agent(exc):
+                            # Nothing is frozen: the agent itself thaws what it froze before one that it cannot.
+                            work = replace(work, frozen=False)
+                            with contextlib.suppress(libvirt.libvirtError):
+                                handle.fsThaw()
+                        raise
             if work.paused:
                 handle.suspend()
         with _for_a_while(handle, work) as late:

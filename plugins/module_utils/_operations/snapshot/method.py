@@ -87,7 +87,7 @@ def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Metho
     return Method(
         kind,
         with_memory,
-        quiesce=machine.active and not with_memory and quiesce != NO and machine.agent,
+        quiesce=not with_memory and quiesce != NO and _can_freeze(machine),
         disks=tuple(kept),
         left_out=left_out,
         files=files,
@@ -132,8 +132,7 @@ def _in_cluster(
     return Method(
         CEPH,
         memory=False,
-        # The agent of a paused guest answers nobody.
-        quiesce=machine.power.state == "running" and quiesce != NO and machine.agent,
+        quiesce=quiesce != NO and _can_freeze(machine),
         disks=tuple(kept),
         left_out=left_out,
         warnings=tuple(_not_kept(machine, CEPH)),
@@ -160,6 +159,16 @@ def _check_wishes(machine: SnapshotView, memory: str, quiesce: str) -> None:
             "its guest agent has not connected, so nobody can freeze its file systems",
             hint="Install and start qemu-guest-agent in the guest, or set quiesce: auto",
         )
+    if not _can_freeze(machine):
+        raise ConflictError(
+            f"it is {machine.power.state}, so nobody can freeze its file systems",
+            hint="Resume it first, or set quiesce: auto",
+        )
+
+
+def _can_freeze(machine: SnapshotView) -> bool:
+    # The agent of a paused guest answers nobody.
+    return machine.power.state == "running" and machine.agent
 
 
 def _require_own(kept: dict[str, etree._Element]) -> None:

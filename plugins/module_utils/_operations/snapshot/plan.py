@@ -107,8 +107,14 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     if first is not None:
         return first
     begun, unmerged = read_work(found.defined), deletion_begun(found)
+    held = read_work(found.xml)
     steps: list[Step] = []
     remarks: list[str] = []
+    if found.active and held is not None and held.frozen:
+        remarks.append(
+            f"its file systems may be frozen since snapshot {held.snapshot} was taken, and its guest agent, which "
+            "would thaw them, does not answer: if the guest hangs, reset it"
+        )
     left: dict[str, str] = {}
     main: str | None = None
     method, memory, name, state = None, None, None, found.power.state
@@ -215,7 +221,10 @@ def _plan_first(conn: VirConnect, found: SnapshotView, before: tuple[str, ...]) 
             more=tuple(one for one in aside if one not in before),
         )
     work = read_work(found.xml)
-    if found.active and work is not None and (work.frozen or work.paused):
+    resumes = work is not None and work.paused and power == "paused"
+    # Nobody else can have it thaw.
+    thaws = resumes or (found.agent and power == "running")
+    if found.active and work is not None and (thaws if work.frozen else work.paused):
         return alone(
             f"let {name} run on, which an interrupted run has held for snapshot {work.snapshot}",
             lambda: let_go(handle, work),

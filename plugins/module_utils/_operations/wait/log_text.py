@@ -37,7 +37,7 @@ def read_end(path: str, most_bytes: int) -> str:
         return file.read(most_bytes).decode("utf-8", errors="replace")
 
 
-def access_lines(path: str, most_lines: int) -> list[str]:
+def console_lines(path: str, most_lines: int) -> list[str]:
     """The last lines of a serial console's log, none where there is no log, or none that may be read."""
     try:
         return visible_lines(read_end(path, CONSOLE_BYTES))[-most_lines:]

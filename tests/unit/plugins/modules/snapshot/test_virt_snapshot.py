@@ -29,7 +29,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork, read_work
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
+    WORK_NAMESPACE,
+    WORK_PREFIX,
+    SnapshotWork,
+    read_work,
+    work_to_bare_xml,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
 from ansible_collections.brine.virt.plugins.module_utils._operations import step_watch
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
@@ -150,6 +156,22 @@ def test_a_machine_that_runs_is_reverted_by_force(conn: t.Any) -> None:
     assert (done["changed"], done["machines"][0]["state"]) == (True, "shutoff")
     assert not conn.lookupByName("web1").isActive()
     assert names(conn) == ["off"]
+
+
+def test_one_that_may_be_frozen_and_has_no_agent_any_more_holds_nobody_up(conn: t.Any) -> None:
+    """Nobody could have it thaw, and the agent may never come back; the user has to know of it."""
+    domain = conn.lookupByName("web1")
+    domain.setMetadata(
+        libvirt.VIR_DOMAIN_METADATA_ELEMENT,
+        work_to_bare_xml(SnapshotWork("a", frozen=True)),
+        WORK_PREFIX,
+        WORK_NAMESPACE,
+        libvirt.VIR_DOMAIN_AFFECT_LIVE,
+    )
+    (machine,) = call(vm=["web1"], name=["b"])["machines"]
+    assert names(conn) == ["b"]
+    (warning,) = machine["warnings"]
+    assert warning.startswith("its file systems may be frozen since snapshot a was taken, and its guest agent, which")
 
 
 def test_what_is_remembered_of_a_machine_stays_as_it_is(conn: t.Any) -> None:

@@ -80,6 +80,23 @@ def test_a_guest_that_may_stay_frozen_is_an_error(monkeypatch: pytest.MonkeyPatc
         assert quiesce.freeze(Stuck(domain, "freeze"), choice, 60) is None
 
 
+def test_a_guest_whose_agent_refuses_to_freeze_is_backed_up_without(
+    monkeypatch: pytest.MonkeyPatch, domain: t.Any
+) -> None:
+    """As where its configuration forbids both. Nobody knows what one has done with which the connection ended."""
+    monkeypatch.setattr(quiesce, "can_freeze", lambda _domain: True)
+    monkeypatch.setattr(quiesce, "_THAW_SECONDS", 0.1)
+    monkeypatch.setattr(quiesce, "_THAW_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(libvirt.libvirtError, "get_error_code", lambda _self: libvirt.VIR_ERR_INTERNAL_ERROR)
+    monkeypatch.setattr(libvirt.libvirtError, "get_error_domain", lambda _self: libvirt.VIR_FROM_QEMU)
+    assert quiesce.freeze(Stuck(domain, "freeze", "thaw"), quiesce.AUTO, 60) is None
+    with pytest.raises(HostError, match="^the guest agent could not freeze the file systems: freeze: "):
+        quiesce.freeze(Stuck(domain, "freeze", "thaw"), quiesce.YES, 60)
+    monkeypatch.setattr(libvirt.libvirtError, "get_error_domain", lambda _self: libvirt.VIR_FROM_RPC)
+    with pytest.raises(HostError, match="does not thaw them"):
+        quiesce.freeze(Stuck(domain, "freeze", "thaw"), quiesce.AUTO, 60)
+
+
 def test_no_answer_is_waited_for_without_end(domain: t.Any) -> None:
     machine = Stuck(domain)
     frozen = quiesce.Frozen(machine, 2.5)

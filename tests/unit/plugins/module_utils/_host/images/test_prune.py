@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -495,6 +496,22 @@ def test_pruning_waits_for_machines_that_are_being_made_and_images_that_come(hos
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.close(fd)
     prune(600)
+    assert host.volumes() == set()
+
+
+def test_machines_are_made_while_pruning_waits_for_a_download(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one of another hypervisor that shares the store."""
+    real = image_prune.image_files.locked_directory
+
+    @contextlib.contextmanager
+    def waits(*given: t.Any, **more: t.Any) -> t.Iterator[None]:
+        with hypervisor_lock("init", wait_seconds=0, lock_dir=str(host.directory / "lock")):
+            pass
+        with real(*given, **more):
+            yield
+
+    monkeypatch.setattr(image_prune.image_files, "locked_directory", waits)
+    host.prune()
     assert host.volumes() == set()
 
 

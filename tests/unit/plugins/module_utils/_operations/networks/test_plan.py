@@ -408,6 +408,7 @@ def test_connections_with_machines_are_in_no_networks_way(conn: t.Any) -> None:
     assert plan(view, name="default", autostart=False, addresses=["192.168.122.254/24"], routes=behind).steps
     conn.networkLookupByName("default").destroy()
     assert plan(replace(look(conn), connections=ends), name="default", autostart=False).steps
+    assert plan(replace(look(conn), connections=ends), name="default", routes=behind).steps
 
 
 def test_the_name_server_of_the_host_stays_reachable(conn: t.Any) -> None:
@@ -426,6 +427,7 @@ def test_the_name_server_of_the_host_stays_reachable(conn: t.Any) -> None:
     assert plan(view(), name="lab", mode="nat", addresses=["10.78.0.53/24"]).steps
     conn.networkLookupByName("default").destroy()
     assert plan(replace(look(conn), name_servers=servers), name="default", autostart=False).steps
+    assert plan(replace(look(conn), name_servers=servers), name="default", mode="route").steps
 
 
 def test_every_network_may_have_link_local_addresses(conn: t.Any) -> None:

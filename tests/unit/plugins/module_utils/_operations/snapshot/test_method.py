@@ -104,6 +104,7 @@ def test_the_agent_freezes() -> None:
     assert choose(machine(QCOW2 + AGENT), "s", NO, YES).quiesce
     assert not choose(machine(QCOW2 + AGENT), "s", NO, NO).quiesce
     assert not choose(machine(QCOW2 + AGENT), "s", AUTO, AUTO).quiesce
+    assert not choose(machine(QCOW2 + AGENT, "paused"), "s", NO, AUTO).quiesce, "it answers nobody"
 
 
 def test_uefi() -> None:
@@ -165,6 +166,7 @@ def test_kinds_are_not_mixed() -> None:
         (machine(QCOW2), YES, YES, InputError, "quiesce: it is for snapshots without memory"),
         (machine(QCOW2), AUTO, YES, InputError, "quiesce: it is for snapshots without memory. Set memory: false"),
         (machine(QCOW2), NO, YES, ConflictError, "its guest agent has not connected"),
+        (machine(QCOW2 + AGENT, "paused"), NO, YES, ConflictError, "it is paused, so nobody can freeze"),
     ],
 )
 def test_wishes(found: SnapshotView, memory: str, quiesce: str, error: type[VirtError], words: str) -> None:

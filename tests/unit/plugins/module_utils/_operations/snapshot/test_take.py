@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import held, take
@@ -21,17 +21,18 @@ SILENT = "Guest agent is not responding"
 
 
 class Guest:
-    """A running machine. fails: the calls that do not succeed; thaws: so often it is asked until it thaws."""
+    """A running machine. fails: the calls that do not succeed, with what error; thaws: so often it is asked until it
+    thaws."""
 
-    def __init__(self, *fails: str, thaws: int = 1) -> None:
+    def __init__(self, *fails: str, thaws: int = 1, error: Exception | None = None) -> None:
         self.calls: list[str] = []
         self.note: str | None = None
-        self._fails, self._thaws = fails, thaws
+        self._fails, self._thaws, self._error = fails, thaws, error or libvirt.libvirtError(SILENT)
 
     def _does(self, call: str) -> None:
         self.calls.append(call)
         if call in self._fails:
-            raise libvirt.libvirtError(SILENT)
+            raise self._error
 
     def name(self) -> str:
         return "web1"
@@ -115,3 +116,21 @@ def test_one_that_does_not_thaw_is_named_with_the_command_and_noted(
         take_of(guest, monkeypatch)
     assert (NOTED in guest.calls) is (fails == ["thaw"])
     assert guest.note is not None and "unexpected" not in str(error.value)
+
+
+@pytest.mark.parametrize("code", ["VIR_ERR_INTERNAL_ERROR", "VIR_ERR_OPERATION_INVALID"])
+@pytest.mark.parametrize("thaw", [[], ["thaw"]])
+def test_one_that_refuses_to_freeze_is_not_frozen(thaw: list[str], code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the agent's configuration forbids both, or the guest was paused: nobody waits, and no later run asks."""
+
+    class Refusal(libvirt.libvirtError):
+        def get_error_code(self) -> int:
+            return int(getattr(libvirt, code))
+
+        def get_error_domain(self) -> int:
+            return int(libvirt.VIR_FROM_QEMU)
+
+    guest = Guest("freeze", *thaw, error=Refusal("Command guest-fsfreeze-freeze has been disabled"))
+    with pytest.raises(VirtError, match="^cannot hold machine web1 still: Command guest-fsfreeze-freeze has been"):
+        take_of(guest, monkeypatch)
+    assert guest.calls == ["freeze", "thaw"] and guest.note is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.console_log import read_console_log
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.log_text import access_lines
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.log_text import console_lines
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ def test_only_text_is_left(log: Path, written: bytes, lines: list[str]) -> None:
 def test_no_more_than_the_last_lines(log: Path) -> None:
     log.write_text("".join(f"{number}\n" for number in range(100_000)))
     assert read_console_log(str(log)).lines == tuple(str(number) for number in range(99_988, 100_000))
-    assert access_lines(str(log), 3) == ["99997", "99998", "99999"]
+    assert console_lines(str(log), 3) == ["99997", "99998", "99999"]
 
 
 def test_no_log_has_no_lines(tmp_path: Path) -> None:
-    assert access_lines(str(tmp_path / "none.log"), 3) == []
-    assert access_lines(str(tmp_path), 3) == []
+    assert console_lines(str(tmp_path / "none.log"), 3) == []
+    assert console_lines(str(tmp_path), 3) == []
 
 
 @pytest.mark.parametrize(
