@@ -11,6 +11,7 @@ import json
 import shutil
 import subprocess
 import tarfile
+import traceback
 import typing as t
 
 import pytest
@@ -323,6 +324,25 @@ def test_a_cloud_config_that_is_none_is_named_by_its_place(text: str) -> None:
     found = read_machines([spec], where="virt_vms")[0]
     with pytest.raises(InputError, match=r"^virt_vms\[0\]\.seed\.user_data: the user_data "):
         seed_digest(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("users:\n- {name: x, plain_text_passwd: @Geheim99}", " in line 3, column 32"),
+        ("chpasswd:\n  list:\n\troot:Geheim99", " in line 4, column 1"),
+        ("password: *Geheim99", " in line 2, column 11"),
+        ("password: Geheim99\x80", " at character 33"),
+        ("password: !!int Geheim99", ": it has a date or a number that is none"),
+    ],
+)
+def test_the_complaint_about_a_cloud_config_repeats_nothing_of_it(text: str, place: str) -> None:
+    with pytest.raises(InputError, match="the user_data is not valid YAML") as caught:
+        seed_documents(machine(seed={"user_data": f"#cloud-config\n{text}\n"}), ())
+    assert caught.value.what == f"the user_data is not valid YAML{place}"
+    # Ansible shows the causes of an error as well.
+    shown = traceback.format_exception(type(caught.value), caught.value, caught.tb)
+    assert "Geheim99" not in "".join(shown)
 
 
 TEXTS = st.text(
