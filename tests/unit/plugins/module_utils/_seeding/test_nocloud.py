@@ -221,6 +221,34 @@ def test_network_words() -> None:
     subprocess.run(["sh", "-n"], input=script.encode(), check=True)
 
 
+def test_a_router_outside_of_the_nics_networks_is_said_to_be_on_the_link() -> None:
+    """The kernel refuses the route otherwise: "Nexthop has invalid gateway"."""
+    far = {"addresses": ["203.0.113.7/32", "2001:db8::7/128"], "gateway": ["203.0.113.1", "2001:db8:1::1"]}
+    made = documents(nics=[{"name": "eth0", **far, "routes": [{"to": "198.51.100.0/24", "via": "192.0.2.9"}]}])
+    assert made["network-config"]["ethernets"]["eth0"]["routes"] == [
+        {"to": "0.0.0.0/0", "via": "203.0.113.1", "on-link": True},
+        {"to": "::/0", "via": "2001:db8:1::1", "on-link": True},
+        {"to": "198.51.100.0/24", "via": "192.0.2.9", "on-link": True},
+    ]
+    # ifupdown is told so by nobody else, with net-tools or without.
+    assert made["user-data"]["bootcmd"][0][2].splitlines()[1:] == [
+        "ip -4 route replace 0.0.0.0/0 via 203.0.113.1 dev eth0 onlink",
+        "ip -6 route replace ::/0 via 2001:db8:1::1 dev eth0 onlink",
+        "ip -4 route replace 198.51.100.0/24 via 192.0.2.9 dev eth0 onlink",
+    ]
+
+
+def test_a_link_local_router_is_of_one_interface() -> None:
+    near = {"addresses": ["192.0.2.7/24", "2001:db8::7/64"], "gateway": ["192.0.2.1", "fe80::1"]}
+    made = documents(nics=[{"name": "eth0", **near}])
+    routes = made["network-config"]["ethernets"]["eth0"]["routes"]
+    assert routes == [{"to": "0.0.0.0/0", "via": "192.0.2.1"}, {"to": "::/0", "via": "fe80::1"}]
+    assert made["user-data"]["bootcmd"][0][2].splitlines()[1:] == [
+        "command -v route >/dev/null || { ip -4 route replace 0.0.0.0/0 via 192.0.2.1; }",
+        "ip -6 route replace ::/0 via fe80::1 dev eth0",
+    ]
+
+
 def test_without_dhcp_and_without_addresses_there_is_neither() -> None:
     ethernet = documents(nics=[{"name": "eth0", "dhcp4": False}])["network-config"]["ethernets"]["eth0"]
     assert ethernet["dhcp4"] is False
