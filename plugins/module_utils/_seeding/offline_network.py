@@ -57,8 +57,13 @@ def network_files(machine: Machine) -> dict[str, str]:
 
 
 def interface_names(nics: Sequence[Nic]) -> list[str]:
-    """The names of the interfaces in the machine: the nics' own, unless Linux has no room for such a name."""
-    return [nic.name if len(nic.name) <= INTERFACE_NAME_LENGTH else f"nic{index}" for index, nic in enumerate(nics)]
+    """The names of the interfaces in the machine: the nics' own, unless systemd-udevd gives no such name (ifname_valid
+    in its src/basic/socket-util.c), or Linux has it already."""
+    return [nic.name if _is_interface_name(nic.name) else f"nic{index}" for index, nic in enumerate(nics)]
+
+
+def _is_interface_name(name: str) -> bool:
+    return len(name) <= INTERFACE_NAME_LENGTH and not name.isdecimal() and name not in ("all", "default", "lo")
 
 
 def networkd(nic: Nic) -> str:
