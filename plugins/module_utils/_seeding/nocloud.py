@@ -24,7 +24,7 @@ from email.mime.text import MIMEText
 from .._base.commands import program_errors, require_program, run_program
 from .._base.errors import InputError, UnsupportedError
 from .._model.spec.machine import Machine, Nic
-from .._model.spec.network import family
+from .._model.spec.network import family, is_beyond, is_link_local6
 from .._model.spec.seed import plain_data, user_data_kind
 from .._model.spec.seed_parts import SeedFile, User
 from .host_keys import KINDS, HostKey
@@ -48,6 +48,8 @@ _BECOME_CLOUD_CONFIG = frozenset({"cloud-config-archive", "jinja2", "x-include-o
 _MERGE_TYPE = "dict(no_replace,recurse_list)+list(prepend)+str()"
 # The longest name that Linux lets an interface have.
 INTERFACE_NAME_LENGTH = 15
+# Netplan's word for a route through a router outside of the nic's own networks.
+ON_LINK = "on-link"
 # What JSON may have as it is and YAML may not, or takes for a line break: https://yaml.org/spec/1.1/#c-printable
 _NOT_AS_IT_IS = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 # cloud-init itself needs Python, but on RHEL 8 that one is out of Ansible's sight.
@@ -137,12 +139,24 @@ def asks_dhcp4(nic: Nic) -> bool:
 
 
 def all_routes(nic: Nic) -> list[dict[str, t.Any]]:
-    """The routes of a nic, those of its gateways first.
+    """The routes of a nic, those of its gateways first, in netplan's words.
 
     These are spelt out instead of "default", which older releases of cloud-init do not know.
     """
     ways_out = [{"to": "::/0" if family(gateway) == 6 else "0.0.0.0/0", "via": gateway} for gateway in nic.gateway]
-    return [*ways_out, *(dict(route) for route in nic.routes)]
+    return [
+        {**route, **({ON_LINK: True} if is_beyond(route["via"], nic.addresses) else {})}
+        for route in (*ways_out, *nic.routes)
+    ]
+
+
+def route_command(route: Mapping[str, t.Any], device: str = "") -> str:
+    """What ip(8) is called with for one of all_routes. device: the interface, where it is known."""
+    words = ["ip", f"-{family(route['via'])}", "route", "replace", route["to"], "via", route["via"]]
+    words += ["dev", device] if device else []
+    words += ["onlink"] if device and ON_LINK in route else []
+    words += ["metric", str(route["metric"])] if "metric" in route else []
+    return " ".join(words)
 
 
 def user_data(machine: Machine, host_keys: Sequence[HostKey] = (), *, keep_host_keys: bool = False) -> str:
@@ -215,18 +229,22 @@ def _aid_to_ifupdown(nics: Sequence[Nic]) -> str:
     """What a Debian with ifupdown is short of, at each boot; nothing for nics without routes and name servers.
 
     cloud-init has ifupdown call route, of net-tools, and leave the name servers to resolvconf: images have neither
-    (cloudinit/net/eni.py). Nothing happens where cloud-init wrote for another program.
+    (cloudinit/net/eni.py). Nor does it name the interface there, without which some routes cannot be. Nothing happens
+    where cloud-init wrote for another program.
     """
-    routes = [
-        f"ip -{family(route['via'])} route replace {route['to']} via {route['via']}"
-        + (f" metric {route['metric']}" if "metric" in route else "")
-        for nic in nics
-        for route in all_routes(nic)
-    ]
+    routes, with_device = [], []
+    for nic in nics:
+        device = nic.name if len(nic.name) <= INTERFACE_NAME_LENGTH else ""
+        for route in all_routes(nic):
+            if device and (ON_LINK in route or is_link_local6(route["via"])):
+                with_device.append(route_command(route, device))
+            else:
+                routes.append(route_command(route))
     resolver = "".join(f"{line}\\n" for line in resolver_lines(nics))
     lines = []
     if routes:
         lines.append(f"command -v route >/dev/null || {{ {'; '.join(routes)}; }}")
+    lines += with_device
     if resolver:
         lines.append(
             "command -v resolvconf >/dev/null || grep -qs ^nameserver /etc/resolv.conf"
@@ -293,10 +311,23 @@ def parse_cloud_config(text: str, where: str = "seed.user_data") -> dict[str, t.
             raise InputError("the user_data is not a mapping", where=where)
         return dict(plain_data(loaded or {}, where))
     except (yaml.YAMLError, ValueError) as exc:
-        # A ValueError is of a value that is none of its kind, such as the date 2024-13-45.
-        raise InputError(f"the user_data is not valid YAML: {' '.join(str(exc).split())}", where=where) from exc
+        # Without what PyYAML says: that repeats the line, which may have a password in it.
+        raise InputError(
+            f"the user_data is not valid YAML{_fault_in_yaml(exc)}",
+            where=where,
+            hint="Put values with special characters into quotes",
+        ) from None
     except RecursionError as exc:
         raise InputError("the user_data is nested too deeply, or contains itself", where=where) from exc
+
+
+def _fault_in_yaml(error: Exception) -> str:
+    """Where it is, in nothing of the text's own words."""
+    mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None)
+    if mark is not None:
+        return f" in line {mark.line + 1}, column {mark.column + 1}"
+    # A ValueError is of a value that is none of its kind, such as the date 2024-13-45.
+    return f" at character {position + 1}" if position is not None else ": it has a date or a number that is none"
 
 
 def _multipart(ours: str, theirs: str) -> str:

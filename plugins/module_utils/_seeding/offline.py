@@ -95,10 +95,11 @@ no_password() { echo "$1:*" | chpasswd -e 2>/dev/null || die "the image's chpass
 # account NAME SHELL FULL-NAME
 account() {
     # Whoever is there already keeps his account, not his password.
-    if id -u "$1" >/dev/null 2>&1; then
-        no_password "$1"
-        return
-    fi
+    id -u "$1" >/dev/null 2>&1 || new_account "$@"
+    no_password "$1"
+}
+
+new_account() {
     shell=$2
     if [ ! -x "$shell" ]; then
         [ "$shell" = /bin/bash ] || die "the image has no $shell for user $1"
@@ -112,7 +113,6 @@ account() {
         fi
     elif has adduser; then
         adduser -D -s "$shell" -g "$3" "$1"
-        no_password "$1"
     else
         die "the image has neither useradd nor adduser"
     fi

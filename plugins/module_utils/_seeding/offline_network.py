@@ -15,7 +15,15 @@ from collections.abc import Iterable, Sequence
 
 from .._model.spec.machine import Machine, Nic
 from .._model.spec.network import family
-from .nocloud import INTERFACE_NAME_LENGTH, all_routes, asks_dhcp4, network_config, resolver_lines
+from .nocloud import (
+    INTERFACE_NAME_LENGTH,
+    ON_LINK,
+    all_routes,
+    asks_dhcp4,
+    network_config,
+    resolver_lines,
+    route_command,
+)
 
 # Sorts before the files that distributions bring.
 _PREFIX = "10-brine-virt-"
@@ -49,8 +57,13 @@ def network_files(machine: Machine) -> dict[str, str]:
 
 
 def interface_names(nics: Sequence[Nic]) -> list[str]:
-    """The names of the interfaces in the machine: the nics' own, unless Linux has no room for such a name."""
-    return [nic.name if len(nic.name) <= INTERFACE_NAME_LENGTH else f"nic{index}" for index, nic in enumerate(nics)]
+    """The names of the interfaces in the machine: the nics' own, unless systemd-udevd gives no such name (ifname_valid
+    in its src/basic/socket-util.c), or Linux has it already."""
+    return [nic.name if _is_interface_name(nic.name) else f"nic{index}" for index, nic in enumerate(nics)]
+
+
+def _is_interface_name(name: str) -> bool:
+    return len(name) <= INTERFACE_NAME_LENGTH and not name.isdecimal() and name not in ("all", "default", "lo")
 
 
 def networkd(nic: Nic) -> str:
@@ -68,13 +81,16 @@ def networkd(nic: Nic) -> str:
         lines.append(f"Domains={' '.join(nic.search)}")
     for route in all_routes(nic):
         lines += ["", "[Route]", f"Destination={route['to']}", f"Gateway={route['via']}"]
+        if ON_LINK in route:
+            lines.append("GatewayOnLink=yes")
         if "metric" in route:
             lines.append(f"Metric={route['metric']}")
     return _lines(*lines)
 
 
 def keyfile(nic: Nic) -> str:
-    """The nic for NetworkManager: nm-settings-keyfile(5)."""
+    """The nic for NetworkManager: nm-settings-keyfile(5). It finds out itself which gateways are outside of the nic's
+    networks."""
     lines = ["[connection]", f"id={nic.name}", f"uuid={uuid.uuid5(uuid.NAMESPACE_OID, nic.mac)}", "type=ethernet"]
     lines += ["", "[ethernet]", f"mac-address={nic.mac}"]
     if nic.mtu is not None:
@@ -143,13 +159,10 @@ def _stanzas(nic: Nic, name: str) -> list[str]:
         stanzas[0].append(f"dns-search {' '.join(nic.search)}")
     for route in all_routes(nic):
         version = family(route["via"])
-        metric = f" metric {route['metric']}" if "metric" in route else ""
         # After the last address of its family, from which the gateway can be reached; a way that is there already, by
         # DHCP for instance, is no failure of the interface.
         fitting = [stanza for stanza in stanzas if stanza[0].startswith("inet6") == (version == 6)] or stanzas
-        fitting[-1].append(
-            f"up ip -{version} route replace {route['to']} via {route['via']} dev $IFACE{metric} || true"
-        )
+        fitting[-1].append(f"up {route_command(route, '$IFACE')} || true")
     return [line for head, *rest in stanzas for line in (f"iface {name} {head}", *(f"    {word}" for word in rest))]
 
 

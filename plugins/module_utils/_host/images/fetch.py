@@ -212,7 +212,8 @@ def _web_errors(url: str, where: str | None = None) -> t.Iterator[None]:
     try:
         yield
     except urllib.error.HTTPError as exc:
-        raise HostError(f"{what}: the server answered {exc.code} {exc.reason}", where=where) from None
+        said = f"{exc.code} {_cleaned(exc.reason, url)}".rstrip()
+        raise HostError(f"{what}: the server answered {said}", where=where) from None
     except urllib.error.URLError as exc:
         raise HostError(f"{what}: {_reason(exc.reason, url)}", where=where) from None
     except (OSError, http.client.HTTPException, AnsibleConnectionError, ValueError) as exc:
@@ -220,6 +221,11 @@ def _web_errors(url: str, where: str | None = None) -> t.Iterator[None]:
 
 
 def _reason(reason: t.Any, url: str) -> str:
+    return _cleaned(reason, url) or type(reason).__name__
+
+
+def _cleaned(said: t.Any, url: str) -> str:
+    """What was said, on one line and without the address's secrets, which a server may repeat."""
     query = urllib.parse.urlsplit(url).query
     masks = masks_of(url_secrets(url)) | ({query} if query else set())
-    return masked(str(reason), masks) or type(reason).__name__
+    return " ".join(masked(str(said), masks).split())

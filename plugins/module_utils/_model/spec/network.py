@@ -22,6 +22,18 @@ def family(address: str) -> int:
     return 6 if ":" in address else 4
 
 
+def is_beyond(router: str, addresses: t.Sequence[str]) -> bool:
+    """Whether a router is in none of the networks that a nic has addresses of: a route through it has to say that it is
+    on the link all the same. All were checked already."""
+    networks, address = _networks({"addresses": addresses}, family(router)), ipaddress.ip_address(router)
+    return bool(networks) and not is_link_local6(router) and not any(address in network for network in networks)
+
+
+def is_link_local6(router: str) -> bool:
+    """Whether it is an address of IPv6 that is the same on every link: a route through it has to name the interface."""
+    return family(router) == 6 and ipaddress.ip_address(router).is_link_local
+
+
 def _without_zone(rule: validators.Rule) -> validators.Rule:
     """The same rule without zones: in fe80::1%TEXT, Python lets the text be anything, line breaks too."""
 

@@ -11,6 +11,7 @@ import json
 import shutil
 import subprocess
 import tarfile
+import traceback
 import typing as t
 
 import pytest
@@ -220,6 +221,34 @@ def test_network_words() -> None:
     subprocess.run(["sh", "-n"], input=script.encode(), check=True)
 
 
+def test_a_router_outside_of_the_nics_networks_is_said_to_be_on_the_link() -> None:
+    """The kernel refuses the route otherwise: "Nexthop has invalid gateway"."""
+    far = {"addresses": ["203.0.113.7/32", "2001:db8::7/128"], "gateway": ["203.0.113.1", "2001:db8:1::1"]}
+    made = documents(nics=[{"name": "eth0", **far, "routes": [{"to": "198.51.100.0/24", "via": "192.0.2.9"}]}])
+    assert made["network-config"]["ethernets"]["eth0"]["routes"] == [
+        {"to": "0.0.0.0/0", "via": "203.0.113.1", "on-link": True},
+        {"to": "::/0", "via": "2001:db8:1::1", "on-link": True},
+        {"to": "198.51.100.0/24", "via": "192.0.2.9", "on-link": True},
+    ]
+    # ifupdown is told so by nobody else, with net-tools or without.
+    assert made["user-data"]["bootcmd"][0][2].splitlines()[1:] == [
+        "ip -4 route replace 0.0.0.0/0 via 203.0.113.1 dev eth0 onlink",
+        "ip -6 route replace ::/0 via 2001:db8:1::1 dev eth0 onlink",
+        "ip -4 route replace 198.51.100.0/24 via 192.0.2.9 dev eth0 onlink",
+    ]
+
+
+def test_a_link_local_router_is_of_one_interface() -> None:
+    near = {"addresses": ["192.0.2.7/24", "2001:db8::7/64"], "gateway": ["192.0.2.1", "fe80::1"]}
+    made = documents(nics=[{"name": "eth0", **near}])
+    routes = made["network-config"]["ethernets"]["eth0"]["routes"]
+    assert routes == [{"to": "0.0.0.0/0", "via": "192.0.2.1"}, {"to": "::/0", "via": "fe80::1"}]
+    assert made["user-data"]["bootcmd"][0][2].splitlines()[1:] == [
+        "command -v route >/dev/null || { ip -4 route replace 0.0.0.0/0 via 192.0.2.1; }",
+        "ip -6 route replace ::/0 via fe80::1 dev eth0",
+    ]
+
+
 def test_without_dhcp_and_without_addresses_there_is_neither() -> None:
     ethernet = documents(nics=[{"name": "eth0", "dhcp4": False}])["network-config"]["ethernets"]["eth0"]
     assert ethernet["dhcp4"] is False
@@ -323,6 +352,25 @@ def test_a_cloud_config_that_is_none_is_named_by_its_place(text: str) -> None:
     found = read_machines([spec], where="virt_vms")[0]
     with pytest.raises(InputError, match=r"^virt_vms\[0\]\.seed\.user_data: the user_data "):
         seed_digest(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("users:\n- {name: x, plain_text_passwd: @Geheim99}", " in line 3, column 32"),
+        ("chpasswd:\n  list:\n\troot:Geheim99", " in line 4, column 1"),
+        ("password: *Geheim99", " in line 2, column 11"),
+        ("password: Geheim99\x80", " at character 33"),
+        ("password: !!int Geheim99", ": it has a date or a number that is none"),
+    ],
+)
+def test_the_complaint_about_a_cloud_config_repeats_nothing_of_it(text: str, place: str) -> None:
+    with pytest.raises(InputError, match="the user_data is not valid YAML") as caught:
+        seed_documents(machine(seed={"user_data": f"#cloud-config\n{text}\n"}), ())
+    assert caught.value.what == f"the user_data is not valid YAML{place}"
+    # Ansible shows the causes of an error as well.
+    shown = traceback.format_exception(type(caught.value), caught.value, caught.tb)
+    assert "Geheim99" not in "".join(shown)
 
 
 TEXTS = st.text(

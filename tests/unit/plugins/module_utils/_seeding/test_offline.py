@@ -116,7 +116,7 @@ def test_root_needs_no_sudo() -> None:
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash"])
-def test_who_is_there_already_has_no_password_without_a_hash_root_no_more_than_others(shell: str) -> None:
+def test_nobody_has_a_password_without_a_hash_root_no_more_than_others(shell: str) -> None:
     """With a * in place of a hash, which no password has, sshd takes keys with PAM and without; a ! only with it."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
@@ -135,7 +135,12 @@ def test_who_is_there_already_has_no_password_without_a_hash_root_no_more_than_o
         capture_output=True,
         check=True,
     )
-    assert done.stdout.decode().splitlines() == ["chpasswd -e: root:*", "chpasswd -e: daemon:*", "useradd"]
+    assert done.stdout.decode().splitlines() == [
+        "chpasswd -e: root:*",
+        "chpasswd -e: daemon:*",
+        "useradd",
+        "chpasswd -e: new:*",
+    ]
 
 
 @settings(max_examples=60, deadline=None)

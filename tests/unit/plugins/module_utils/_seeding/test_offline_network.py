@@ -173,6 +173,25 @@ def test_ifupdown_refuses_router_advertisements_on_a_nic_without_ipv6_of_its_own
     assert "accept_ra" not in network_files(machine({**DHCP, **words}))["ifupdown/interfaces"]
 
 
+def test_interfaces_that_cannot_be_called_like_their_nics() -> None:
+    """ifupdown would wait for one that never is: udev gives none a name of digits alone, such as a VLAN's number."""
+    nics = [{"name": name, "bridge": "b"} for name in ("10", "v10", "lo", "eth0.10")]
+    files = network_files(machine(*nics))
+    started = [line for line in files["ifupdown/interfaces"].splitlines() if line.startswith("auto ")]
+    assert started == ["auto lo", "auto nic0", "auto v10", "auto nic2", "auto eth0.10"]
+    assert sections(files["links/10-brine-virt-10.link"])["Link"]["name"] == "nic0"
+
+
+def test_a_router_outside_of_the_nics_networks() -> None:
+    far = {"name": "eth0", "bridge": "b", "addresses": ["203.0.113.7/32"], "gateway": "203.0.113.1"}
+    files = network_files(machine(far))
+    networkd = files["networkd/10-brine-virt-eth0.network"]
+    assert networkd.endswith("[Route]\nDestination=0.0.0.0/0\nGateway=203.0.113.1\nGatewayOnLink=yes\n")
+    assert "    up ip -4 route replace 0.0.0.0/0 via 203.0.113.1 dev $IFACE onlink ||" in files["ifupdown/interfaces"]
+    # NetworkManager finds it out itself.
+    assert sections(files["keyfiles/eth0.nmconnection"])["ipv4"]["gateway"] == "203.0.113.1"
+
+
 def test_resolver_files_only_where_name_servers_are_named() -> None:
     files = network_files(machine(STATIC, DHCP))
     assert files["resolver/resolv.conf"] == (

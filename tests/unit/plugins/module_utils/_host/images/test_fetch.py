@@ -34,12 +34,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         kind = self.path[1:]
         leads = {
             "moved": "/whole",
+            "round": "/round",
             "inside": "/private",
             "outside": f"http://localhost:{t.cast('t.Any', self.server).server_address[1]}/private",
         }
         sizes = {"short": 2 * len(BODY), **dict.fromkeys(leads, 0)}
         if kind == "nothing":
             self.send_error(404)
+            return
+        if kind.startswith("loud"):
+            self.send_error(500, f"not for {kind}")
             return
         if kind == "private" and self.headers.get("Authorization") != "Basic bWU6cHc=":
             self.send_response(401)
@@ -196,6 +200,14 @@ def test_redirections_come_to_an_end(mirrors: dict[str, str]) -> None:
     mirrors.update({"https://a.example/1": "https://a.example/2", "https://a.example/2": "https://a.example/1"})
     with pytest.raises(HostError, match="redirects without end"):
         checksum_at("https://a.example/1")
+
+
+def test_what_a_server_says_is_one_line_without_the_secrets_of_its_address(server: str) -> None:
+    with pytest.raises(HostError) as caught:
+        fetch(f"{server}/loud?token=Geheim99")
+    assert caught.value.what.endswith("loud?token=********: the server answered 500 not for loud?********")
+    with pytest.raises(HostError, match="would lead to an infinite loop. The last 30x error message was: Found"):
+        fetch(f"{server}/round")
 
 
 def test_a_real_server_is_followed_step_by_step_as_well(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
