@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters brine.virt.misspelled and brine.virt.resource_mistakes: what is wrong with the variables of roles."""
+"""The filters brine.virt.misspelled, resource_mistakes and type_mistakes: what is wrong with the variables of roles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import resource_mistakes, resource_refusals
+from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import (
+    resource_mistakes,
+    resource_refusals,
+    type_mistakes,
+)
 
 # Those of the role's argument specification.
 VARIABLES = (
@@ -76,4 +80,5 @@ class FilterModule:
             "misspelled": misspelled,
             "resource_mistakes": resource_mistakes,
             "resource_refusals": resource_refusals,
+            "type_mistakes": type_mistakes,
         }

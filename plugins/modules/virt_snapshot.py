@@ -226,7 +226,7 @@ machines:
       type: str
       returned: when it failed
       sample: "it is running, and what it does now would be lost, with all it has not saved elsewhere. Shut it down
-        first, or set force: true"
+        first, or set force=true"
     snapshot:
       description: Name of the snapshot that was taken, was there already, or was reverted. Null with O(state=absent),
         and if that failed.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Mistakes in pools, networks, volumes, secrets and bridges, by the variables that they are in: those that can be seen
-without the hypervisor, and what it would refuse."""
+without the hypervisor, and what it would refuse. And variables of roles that are no list or mapping."""
 
 from __future__ import annotations
 
@@ -37,8 +37,49 @@ _READERS: dict[str, Callable[[GivenOptions], t.Any]] = {
     "_volumes": read_volume_spec,
     "_secrets": read_secret,
 }
+_NO_ITEM = "an item is a mapping, such as {name: NAME}"
+# One of several that stand in a text, whether or not it looks like a list.
+_WORD = re.compile(r"""[^][{}",\s']+""")
 # Read as a whole: two of them may not be on one interface.
 _BRIDGES = "_bridges"
+
+
+def type_mistakes(values: t.Any, options: t.Any) -> dict[str, list[str]]:
+    """By the names of the variables that are not the list or the mapping that they should be, what is wrong.
+
+    values: variables by name, others too. options: those of an argument specification.
+    """
+    for given in (values, options):
+        if not isinstance(given, Mapping):
+            raise AnsibleFilterError("brine.virt.type_mistakes: the input or its argument is not a mapping")
+    readers = {"list": _not_a_list, "dict": _not_a_mapping}
+    found = {
+        name: readers[option["type"]](values[name], name, option.get("elements"))
+        for name, option in options.items()
+        if option.get("type") in readers and name in values
+    }
+    return {name: sentences for name, sentences in found.items() if sentences}
+
+
+def _not_a_list(value: t.Any, name: str, elements: str | None) -> list[str]:
+    of_mappings = elements == "dict"
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        text = str(value or "")
+        # The name of a certificate has commas in it. What may be a secret is not repeated: those are mappings.
+        words = [f'"{text}"'] if "=" in text else _WORD.findall(text)
+        right = "{name: NAME}" if of_mappings and value else ", ".join(words)
+        return [f"{name}: this is not a list; write it as a list: [{right}]"]
+    return [
+        f"{name}[{index}]: {_NO_ITEM}"
+        for index, item in enumerate(value)
+        if of_mappings and not isinstance(item, Mapping)
+    ]
+
+
+def _not_a_mapping(value: t.Any, name: str, _elements: str | None) -> list[str]:
+    if isinstance(value, Mapping):
+        return []
+    return [f"{name}: this is not a mapping; write it as a mapping: {{{'NAME: VALUE' if value else ''}}}"]
 
 
 def resource_mistakes(lists: t.Any) -> list[str]:
@@ -56,7 +97,7 @@ def resource_mistakes(lists: t.Any) -> list[str]:
                 f"brine.virt.resource_mistakes: {variable} ends with none of {', '.join([*_READERS, _BRIDGES])}"
             )
         if not isinstance(items, Sequence) or isinstance(items, str):
-            sentences.append(f"{variable}: {type(items).__name__} is not a list")
+            sentences += _not_a_list(items, str(variable), "dict")
             continue
         for index, item in enumerate(items):
             sentences += _of_item(item, f"{variable}[{index}]", reader)
@@ -65,7 +106,7 @@ def resource_mistakes(lists: t.Any) -> list[str]:
 
 def _of_item(item: t.Any, place: str, reader: Callable[[GivenOptions], t.Any]) -> list[str]:
     if not isinstance(item, Mapping):
-        return [f"{place}: an item is a mapping, such as {{name: NAME}}, and not a {type(item).__name__}"]
+        return [f"{place}: {_NO_ITEM}"]
     return _sentences(lambda: reader(GivenOptions.of(item, place)))
 
 

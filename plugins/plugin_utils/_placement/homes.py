@@ -196,7 +196,7 @@ def unseen(
     return None, (
         f"it may be on {' or '.join(silent)}, {no_answer(silent, silent)}; created on another one, it would exist "
         f"twice, with the same addresses. {remedy}, or name this machine's hypervisor, or place it with "
-        "virt_unseen: place"
+        "-e virt_unseen=place"
     )
 
 
@@ -246,8 +246,8 @@ def left_behind(
     return None, (
         f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now; created on another one, it "
         "would exist twice, with the same addresses. Put that hypervisor back into the inventory, or name this "
-        f"machine's hypervisor, or place it with virt_unseen: place. {_never_back(gone)}. If it is another cloud that "
-        "has a machine of this name there, give each cloud its own file of host keys: known_hosts of its live "
+        f"machine's hypervisor, or place it with -e virt_unseen=place. {_never_back(gone)}. If it is another cloud "
+        "that has a machine of this name there, give each cloud its own file of host keys: known_hosts of its live "
         "inventory, and virt_known_hosts"
     )
 

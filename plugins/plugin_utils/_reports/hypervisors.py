@@ -81,6 +81,11 @@ def hypervisors_table(data: t.Any) -> str:
         )
     hosts = data["hypervisors"]
     lines = table_lines(_COLUMNS, [_row(name, host) for name, host in hosts.items()])
+    # Where machines have room is what the table is read for, so that what was cut there stands below it in full.
+    pools = {name: printable_line(_pools(host)) for name, host in hosts.items()}
+    lines += [
+        f"{name}: pools {pools[name]}" for name, line in zip(pools, lines[1:], strict=True) if pools[name] not in line
+    ]
     lines += [f"{name}{words}" for name, host in hosts.items() for words in _remarks(host)]
     lines += listed_twice(hosts)
     lines += [f"{hypervisor}: {reason}" for hypervisor, reason in data["silent"].items()]
@@ -102,11 +107,15 @@ def _row(name: str, host: Mapping[str, t.Any]) -> list[t.Any]:
         placement["free_vcpus"],
         f"{_size(memory['committed_mib'])}/{_size(memory['total_mib'])}",
         _size(placement["free_mib"]),
-        ", ".join(map(_pool, host["pools"])),
+        _pools(host),
         UNKNOWN if bridges is None else ", ".join(bridges),
         min(days) if days else None,
         "yes" if host.get("maintenance") else None,
     ]
+
+
+def _pools(host: Mapping[str, t.Any]) -> str:
+    return ", ".join(map(_pool, host["pools"]))
 
 
 def _pool(pool: Mapping[str, t.Any]) -> str:

@@ -188,6 +188,13 @@ def moves_text(plan: t.Any) -> str:
     return "\n".join(lines)
 
 
+def _one_line(item: t.Any) -> t.Any:
+    """An item of a list, without the braces and quotes of a mapping, such as a range from start to end."""
+    if isinstance(item, Mapping):
+        return ", ".join(f"{key}: {_one_line(value)}" for key, value in item.items())
+    return ", ".join(str(_one_line(one)) for one in item) if isinstance(item, (list, tuple)) else item
+
+
 def tree_text(value: t.Any, depth: int = 0) -> str:
     """Mappings and lists as indented text, for people."""
     indent = "  " * depth
@@ -202,5 +209,5 @@ def tree_text(value: t.Any, depth: int = 0) -> str:
                 lines.append(f"{indent}{printable_line(key)}: {printable_line(item)}")
         return "\n".join(lines)
     if isinstance(value, (list, tuple)):
-        return "\n".join(f"{indent}{printable_line(item)}" for item in value)
+        return "\n".join(f"{indent}{printable_line(_one_line(item))}" for item in value)
     return f"{indent}{printable_line(value)}"

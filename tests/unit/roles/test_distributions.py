@@ -187,6 +187,7 @@ def test_a_bare_host_gets_the_packages_of_its_table(hosts: Hosts, name: str) -> 
     assert shown - wanted <= {"linux-image-virtual"}
 
 
+RANGE = {"start": "192.0.2.100", "end": "192.0.2.199"}
 PLANNED: dict[str, t.Any] = {
     "virt_hypervisor_start_order": True,
     "virt_hypervisor_libvirt_guests": True,
@@ -199,8 +200,13 @@ PLANNED: dict[str, t.Any] = {
         {"name": "ceph", "type": "rbd", "hosts": ["192.0.2.1"], "ceph_pool": "vms", "user": "vms", "secret": "ceph"},
         {"name": "old", "state": "absent"},
     ],
-    "virt_hypervisor_networks": [{"name": "lab", "mode": "nat", "addresses": ["192.0.2.1/24"]}],
-    "virt_hypervisor_volumes": [{"name": "debian.iso", "pool": "data", "src": "debian.iso", "format": "iso"}],
+    "virt_hypervisor_networks": [
+        {"name": "lab", "mode": "nat", "addresses": ["192.0.2.1/24"], "dhcp": {"ranges": [RANGE]}}
+    ],
+    "virt_hypervisor_volumes": [
+        {"name": "debian.iso", "pool": "data", "src": "debian.iso", "format": "iso"},
+        {"name": "a.iso", "src": "debian.iso", "format": "iso"},
+    ],
 }
 SHOWN = """To be set up on ubuntu2404:
   services, now and at boot:
@@ -229,8 +235,12 @@ SHOWN = """To be set up on ubuntu2404:
       mode: nat
       addresses:
         192.0.2.1/24
+      dhcp:
+        ranges:
+          start: 192.0.2.100, end: 192.0.2.199
   volumes:
     debian.iso in data
+    a.iso in default
   folders for AppArmor, in {place}/virt-aa-helper:
     /data/vms
   settings in {place}/libvirt-guests:

@@ -254,3 +254,17 @@ def test_a_mistake_in_a_bridge_is_named_with_its_place_before_any_role_begins(tm
     assert "Supported parameters" not in output
     assert "virt_hypervisor :" not in output
     assert done.returncode == 2
+
+
+@pytest.mark.slow
+def test_a_text_where_a_list_belongs_is_named_before_any_role_begins(tmp_path: Path) -> None:
+    hosts = {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path), "hv2": bare_host(tmp_path)}}}
+    wrong = {"virt_hypervisor_pools": "default", "virt_bridge_bridges": "br0", "virt_tls_names": None}
+    done = play(tmp_path, "hypervisors", hosts, "--check", "-e", json.dumps(wrong))
+    (said,) = re.findall(r'"msg": "(.*)"', done.stdout.partition("fatal: ")[2])
+    assert said == (
+        "(1) virt_hypervisor_pools: this is not a list; write it as a list: [{name: NAME}] (hv1, hv2)."
+        " (2) virt_tls_names: this is not a list; write it as a list: [] (hv1, hv2)."
+        " (3) virt_bridge_bridges: 'br0' is not a list. Write a list with name: br0 in it (hv1, hv2)."
+        " Nothing was changed."
+    )

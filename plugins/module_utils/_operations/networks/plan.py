@@ -31,9 +31,10 @@ from .view import NetworkView, missing_bridges
 
 def read_spec(view: NetworkView, given: GivenOptions) -> NetworkSpec:
     """The spec of one network of a task. Raises VirtError, also for a name that the task has twice."""
+    # First: the rest may be wrong because it is meant for another network.
+    if given.values.get("name") in (*view.planned, *view.going):
+        raise InputError("another network in the list has this name", where=given.at("name"))
     spec = read_network(given, view.values)
-    if spec.name in view.planned or spec.name in view.going:
-        raise InputError(f"{spec.name} is in the task twice", where=given.at("name"))
     if spec.state == "absent":
         view.going.add(spec.name)
     else:

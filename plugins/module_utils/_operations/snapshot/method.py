@@ -121,7 +121,7 @@ def _in_cluster(
         raise UnsupportedError(
             "its disks are in a Ceph cluster, whose snapshots never have the memory",
             where="memory",
-            hint="Set memory: false or auto",
+            hint="Set memory=false or auto",
         )
     taken = [one.facts.name for one in machine.snapshots if one.facts.kind != CEPH]
     if taken:
@@ -144,7 +144,7 @@ def _check_wishes(machine: SnapshotView, memory: str, quiesce: str) -> None:
         raise InputError(
             "it is for snapshots without memory: what a guest has in its memory is kept as it is",
             where="quiesce",
-            hint="Set memory: false",
+            hint="Set memory=false",
         )
     if not machine.active:
         if memory == YES:
@@ -153,7 +153,7 @@ def _check_wishes(machine: SnapshotView, memory: str, quiesce: str) -> None:
     if quiesce != YES:
         return
     if memory == AUTO:
-        raise InputError("it is for snapshots without memory", where="quiesce", hint="Set memory: false")
+        raise InputError("it is for snapshots without memory", where="quiesce", hint="Set memory=false")
     if not machine.agent:
         raise ConflictError(
             "its guest agent has not connected, so nobody can freeze its file systems",

@@ -47,7 +47,7 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
     if machine.active and not force:
         raise ConflictError(
             f"it is {machine.power.state}, and what it does now would be lost, with all it has not saved elsewhere",
-            hint="Shut it down first, or set force: true",
+            hint="Shut it down first, or set force=true",
         )
     before, after = machine.power.state, state_after(snapshot)
     words = f"revert {name} to snapshot {facts.name} ({before if before == after else f'{before} -> {after}'})"

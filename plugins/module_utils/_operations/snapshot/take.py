@@ -123,7 +123,7 @@ def _without_memory(machine: SnapshotView, name: str) -> str:
     """How one without memory is taken that can be reverted, in words."""
     with contextlib.suppress(VirtError):
         choose(machine, name, NO, AUTO)
-        return "set memory: false"
+        return "set memory=false"
     return "shut the machine down first"
 
 

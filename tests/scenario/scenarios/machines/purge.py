@@ -265,6 +265,7 @@ def _playbook(cloud: Cloud) -> None:
     must(answer.recap("changed") == 2, answer.text)
     shown, done = answer.text.find(f"{TRAPS} on {THERE}"), answer.text.find("TASK [Remove the machines]")
     must(0 <= shown < done, f"it is not shown first:\n{answer.text}")
+    must(f"\nRemoved: {TRAPS} on {THERE}\n" in answer.text, f"it is not said that it is gone:\n{answer.text}")
     must(volumes(cloud, THERE, TRAPS) == set(), "its volumes are still there")
     must(f" {TRAPS}\n" not in keys.read_text(encoding="utf-8"), "its host keys are still known")
     answer = cloud.play_well("purge", *words)

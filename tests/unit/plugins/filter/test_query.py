@@ -355,6 +355,7 @@ def test_no_machines_are_said_as_in_a_list() -> None:
         ({}, ""),
         ({"hv1": {"running": ["a", "b"]}, "hv2": {}}, "hv1:\n  running:\n    a\n    b\nhv2: none"),
         (["a", 1], "a\n1"),
+        ({"dhcp": [{"start": "a", "end": ["b", "c"]}, {}]}, "dhcp:\n  start: a, end: b, c\n  "),
         ("a\nb", "a b"),
     ],
 )

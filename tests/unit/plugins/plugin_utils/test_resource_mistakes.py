@@ -12,7 +12,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import resource_mistakes
+from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import resource_mistakes, type_mistakes
 
 ROLES = Path(__file__).resolve().parents[4] / "roles"
 
@@ -78,3 +78,38 @@ def test_what_the_documentation_shows_is_right() -> None:
     # Ansible has templated it by then.
     lists = [yaml.safe_load(yaml.safe_dump(one).replace("'{{ vault_ceph_key }}'", "aGlkZGVu")) for one in lists]
     assert [resource_mistakes(one) for one in lists] == [[] for _one in lists]
+
+
+OPTIONS = {
+    "names": {"type": "list", "elements": "str"},
+    "pools": {"type": "list", "elements": "dict"},
+    "sysctl": {"type": "dict"},
+    "days": {"type": "int"},
+}
+NO_LIST = "this is not a list; write it as a list:"
+NO_MAPPING = "this is not a mapping; write it as a mapping:"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentences"),
+    [
+        ("names", [], []),
+        ("names", ("a",), []),
+        ("names", "ops, dev", [f"names: {NO_LIST} [ops, dev]"]),
+        ("names", "O=x,CN=*", [f'names: {NO_LIST} ["O=x,CN=*"]']),
+        ("names", 7, [f"names: {NO_LIST} [7]"]),
+        ("names", None, [f"names: {NO_LIST} []"]),
+        ("pools", [{"name": "a"}], []),
+        ("pools", "a secret", [f"pools: {NO_LIST} [{{name: NAME}}]"]),
+        ("pools", {"name": "a"}, [f"pools: {NO_LIST} [{{name: NAME}}]"]),
+        ("pools", None, [f"pools: {NO_LIST} []"]),
+        ("pools", [{"name": "a"}, "b"], ["pools[1]: an item is a mapping, such as {name: NAME}"]),
+        ("sysctl", {}, []),
+        ("sysctl", "a=b", [f"sysctl: {NO_MAPPING} {{NAME: VALUE}}"]),
+        ("sysctl", None, [f"sysctl: {NO_MAPPING} {{}}"]),
+        ("days", "soon", []),
+        ("other", "x", []),
+    ],
+)
+def test_a_variable_that_is_no_list_or_no_mapping(name: str, value: t.Any, sentences: list[str]) -> None:
+    assert type_mistakes({name: value}, OPTIONS) == ({name: sentences} if sentences else {})

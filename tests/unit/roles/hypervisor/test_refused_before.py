@@ -130,3 +130,9 @@ def test_a_host_that_lacks_packages_is_not_asked(hosts: Hosts) -> None:
 )
 def test_a_text_where_a_list_belongs(hosts: Hosts, name: str, value: t.Any, right: str) -> None:
     assert refusal(hosts, **{name: value}) == f"{name}: this is not a list; write it as a list: {right}. {NOTHING}"
+
+
+def test_a_text_where_a_mapping_belongs(hosts: Hosts) -> None:
+    """Ansible's own check lets it pass, as a module would get a mapping of it."""
+    said = refusal(hosts, virt_hypervisor_sysctl="vm.swappiness=10")
+    assert said == f"virt_hypervisor_sysctl: this is not a mapping; write it as a mapping: {{NAME: VALUE}}. {NOTHING}"

@@ -69,6 +69,7 @@ def test_what_goes_and_what_stays_is_shown_first(tmp_path: Path, uri: str) -> No
     assert shown < done
     assert "gone: there is no such machine on hv1" in text
     assert "changed=1" in text
+    assert text.index("\nRemoved: web1 on hv1\n") > done
 
 
 def test_what_was_removed_is_no_longer_known_to_be_there(tmp_path: Path, uri: str) -> None:
@@ -87,6 +88,7 @@ def test_what_was_removed_is_no_longer_known_to_be_there(tmp_path: Path, uri: st
 def test_check_mode_shows_the_same(tmp_path: Path, uri: str) -> None:
     status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", "--check")
     assert (status, GOES in text) == (0, True), text
+    assert "\nThis was a check: nothing was done.\n" in text and "Removed" not in text
 
 
 def test_a_machine_that_is_nowhere_is_no_change(tmp_path: Path, uri: str) -> None:

@@ -41,6 +41,20 @@ def test_a_host_that_takes_no_part_is_told_from_one_that_was_silent(tmp_path: Pa
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("tasks", ["main", "remove"])
+def test_a_pattern_of_names_that_is_a_text_admits_nobody(tmp_path: Path, tasks: str) -> None:
+    """Of its letters * would admit whoever has a certificate, also the guests' QEMU."""
+    names = {"virt_tls_allowed_names": "O=brine.virt,OU=operator,CN=*", "virt_tls_leaving": "hv9"}
+    task = {"ansible.builtin.include_role": {"name": "brine.virt.virt_tls", "tasks_from": tasks}, "vars": names}
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": [task]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    done = run_ansible(tmp_path, "--check", "play.yml")
+    right = '[\\"O=brine.virt,OU=operator,CN=*\\"]'
+    assert f"virt_tls_allowed_names: this is not a list; write it as a list: {right}" in done.stdout, done.stdout
+    assert done.returncode == 2
+
+
 def test_the_socket_is_closed_before_the_list_of_names_goes() -> None:
     """Without the list a daemon admits everybody who has a certificate, also the guests' QEMU."""
     names = [task["name"] for task in yaml.safe_load((ROLE / "tasks/no_serve.yml").read_text(encoding="utf-8"))]

@@ -275,6 +275,8 @@ def test_a_hypervisor_that_fails_before_is_looked_at_for_names_all_the_same(
     assert "another run has created a machine of this name on hv1 since hv2 was chosen" in output, output
     lines = [line for line in output.splitlines() if line.startswith("fatal: [hv1]")]
     assert failure in lines[-1], output
+    # Its claim was withdrawn.
+    assert re.search(r"^hv2 .* changed=0 ", output, re.MULTILINE), output
 
 
 def test_what_is_chosen_by_for_all_hypervisors_together_is_the_same_on_each(tmp_path: Path) -> None:

@@ -456,7 +456,7 @@ def test_huge_pages_are_not_counted_in_what_a_process_holds(local: t.Any, tmp_pa
 def test_memory_in_a_file_of_its_own_needs_room_there(local: t.Any, tmp_path: Path) -> None:
     define_with_memory(local, tmp_path / "system.raw", "raw")
     found = dataclasses.replace(view(local, "mem1", "vm"), version=11_003_000)
-    words = rf"its memory may need up to 1024.0T in {tmp_path}, .* Free some space there, or set memory: false$"
+    words = rf"its memory may need up to 1024.0T in {tmp_path}, .* Free some space there, or set memory=false$"
     memory = take.find_memory_place(local, found, "a", choose(found, "a", AUTO, AUTO))
     assert memory is not None
     with pytest.raises(HostError, match=words):

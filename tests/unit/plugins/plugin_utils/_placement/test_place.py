@@ -827,7 +827,7 @@ def test_a_machine_of_a_hypervisor_that_has_left_the_inventory_is_not_made_twice
     # Of two clouds that share one file of host keys, one may have a machine of this name.
     assert "give each cloud its own file of host keys: known_hosts of its live inventory, and virt_kn" in refused["why"]
     assert (
-        "or name this machine's hypervisor, or place it with virt_unseen: place. If it never comes back, take it out "
+        "or name this machine's hypervisor, or place it with -e virt_unseen=place. If it never comes back, take it out "
         in (refused["why"])
     )
     assert "brine.virt.retire -e from=hv3 -e lost=true. If it is another cloud" in refused["why"]

@@ -49,6 +49,7 @@ def test_one_row_for_each_hypervisor() -> None:
         "POOLS (FREE)               BRIDGES      CERTS  MAINT",
         "hv1   debian 12  9.0.0    yes         1  6/16   122  6G/32G  25.8G  "
         "default 80G, old not a...  br0, virbr0    364  -",
+        "hv1: pools default 80G, old not active",
     ]
 
 
@@ -70,8 +71,9 @@ def test_ten_hypervisors_are_ten_rows_of_one_screen() -> None:
     names = [f"hypervisor{number}" for number in range(10)]
     many = {"bridges": [f"br{number}" for number in range(20)], "pools": facts()["host"]["pools"] * 5}
     lines = table({name: facts(**many) for name in names})
-    assert len(lines) == 11 and max(map(len, lines)) <= 120
-    assert [line.split()[0] for line in lines[1:]] == names
+    assert max(map(len, lines[:11])) <= 120
+    assert [line.split()[0] for line in lines[1:11]] == names
+    assert lines[11:] == [f"{name}: pools {', '.join(['default 80G, old not active'] * 5)}" for name in names]
 
 
 def test_what_needs_attention_stands_below() -> None:
@@ -88,6 +90,8 @@ def test_what_needs_attention_stands_below() -> None:
     assert lines[1].startswith("hv1   -          9.0.0    no          1  6/16   122  6G/32G  25.8G  default 80G")
     assert lines[1].split()[-3:] == ["?", "3", "yes"]
     assert lines[3:] == [
+        "hv1: pools default 80G, old not active",
+        "hv3: pools default 80G, old not active",
         "hv1 is in maintenance since 2026-11-21T10:00:00Z (new disks)",
         "hv1: certificate libvirt_server ends 2026-11-25 (/s)",
         "hv1: pool x is gone",

@@ -454,8 +454,9 @@ def test_networks_of_one_task_are_in_each_others_way(conn: t.Any) -> None:
         ConflictError, match=r"networks\[1\]\.addresses\[0\]: 192\.0\.2\.1/24 overlaps .* of network lab\."
     ):
         plan_network(view, specs[1])
-    with pytest.raises(InputError, match=r"networks\[2\]\.name: lab is in the task twice"):
-        read_spec(view, GivenOptions.of(LAB, "networks[2]"))
+    for twice in (LAB, {"name": "lab", "dhcp": {"ranges": [{"start": "203.0.113.1", "end": "203.0.113.9"}]}}):
+        with pytest.raises(InputError, match=r"networks\[2\]\.name: another network in the list has this name"):
+            read_spec(view, GivenOptions.of(twice, "networks[2]"))
 
 
 def test_what_goes_in_the_same_task_is_in_nobodys_way(conn: t.Any) -> None:

@@ -164,7 +164,7 @@ def test_kinds_are_not_mixed() -> None:
     [
         (machine(QCOW2, "shutoff"), YES, AUTO, ConflictError, "it is off, so it has no memory to keep"),
         (machine(QCOW2), YES, YES, InputError, "quiesce: it is for snapshots without memory"),
-        (machine(QCOW2), AUTO, YES, InputError, "quiesce: it is for snapshots without memory. Set memory: false"),
+        (machine(QCOW2), AUTO, YES, InputError, "quiesce: it is for snapshots without memory. Set memory=false"),
         (machine(QCOW2), NO, YES, ConflictError, "its guest agent has not connected"),
         (machine(QCOW2 + AGENT, "paused"), NO, YES, ConflictError, "it is paused, so nobody can freeze"),
     ],
