@@ -579,7 +579,8 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         if len(result["machines"]) == 1:
             module.fail_json(msg=failed[0]["msg"], **result)
         words = "; ".join(f"{machine['name']}: {machine['msg']}" for machine in failed)
-        module.fail_json(msg=f"{words}. Already on their target: {', '.join(moved) or 'none'}", **result)
+        rest = "These can be moved" if module.check_mode else "Already on their target"
+        module.fail_json(msg=f"{words}. {rest}: {', '.join(moved) or 'none'}", **result)
     return result
 
 
