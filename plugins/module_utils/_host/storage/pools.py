@@ -163,13 +163,9 @@ class Pool:
 
         What is created there is on the wrong file system, and hidden as soon as the right one is mounted.
         """
-        place = missing_mount(self.path) if self.local and self.type == "dir" else None
-        if place is not None:
-            raise ConflictError(
-                f"nothing is mounted at {place}, where /etc/fstab has the file system of storage pool {self.name!r}",
-                where=where,
-                hint=f"Mount it: mount {shlex.quote(place)}",
-            )
+        error = not_mounted(self.name, self.path, where) if self.local and self.type == "dir" else None
+        if error is not None:
+            raise error
 
     def require_format(self, image_format: str, where: str | None = None) -> None:
         """Raise UnsupportedError when a new volume cannot have this format here."""
@@ -209,6 +205,18 @@ class Pool:
             return f"{_NAME_PREFIXES.get(self.type, '')}{name[len(prefix) :]}"
         folder, name = posixpath.split(source.path)
         return name if source.type != NETWORK and self.path and folder == self.path else None
+
+
+def not_mounted(name: str, path: str, where: str | None = None) -> ConflictError | None:
+    """The error of a pool of this host whose directory is below a mount point at which nothing is mounted, if it is."""
+    place = missing_mount(path)
+    if place is None:
+        return None
+    return ConflictError(
+        f"nothing is mounted at {place}, where /etc/fstab has the file system of storage pool {name!r}",
+        where=where,
+        hint=f"Mount it: mount {shlex.quote(place)}",
+    )
 
 
 def _are_apart(one: DiskSource, other: DiskSource) -> bool:

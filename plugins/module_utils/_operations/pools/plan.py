@@ -13,6 +13,7 @@ from ..._base.errors import ConflictError, Mistakes
 from ..._base.xml import etree
 from ..._host.connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
 from ..._host.storage.pool_refresh import is_started
+from ..._host.storage.pools import not_mounted
 from ..._host.storage.setup.devices import devices_of_group, require_not_used_by_machine
 from ..._host.storage.setup.directory import require_mount_point, require_own_directory
 from ..._model.spec.resources.pool import (
@@ -146,6 +147,8 @@ class PoolPlanner:
             todo.append(steps.start(lambda: self._require_startable(spec, root)))
         elif spec.state == ACTIVE:
             todo.append(steps.permissions())
+            away = self._away(spec, root)
+            pending += [f"{away.what}: nothing is created in it until it is"] if away else []
         elif found is not None and found.active:
             todo.append(steps.stop(found))
         if spec.autostart != (found is not None and found.autostart):
@@ -186,6 +189,9 @@ class PoolPlanner:
 
     def _require_mountable(self, spec: PoolSpec, root: etree._Element) -> None:
         """Only where this runs on the hypervisor."""
+        away = self._away(spec, root)
+        if away is not None:
+            raise away
         have = options_of(root)
         if spec.type not in ("fs", "netfs") or not is_local(self._conn.getURI()):
             return
@@ -196,6 +202,12 @@ class PoolPlanner:
         else:
             source = f"{have['host']}:{have['export']}"
         require_mount_point(have["path"], source, spec.at("path"))
+
+    def _away(self, spec: PoolSpec, root: etree._Element) -> ConflictError | None:
+        """The error of a directory that is on the wrong file system, as the right one is not mounted."""
+        if spec.type != "dir" or not is_local(self._conn.getURI()):
+            return None
+        return not_mounted(spec.name, options_of(root)["path"], spec.at("path"))
 
 
 def _later(spec: PoolSpec, live: t.Mapping[str, t.Any]) -> list[str]:

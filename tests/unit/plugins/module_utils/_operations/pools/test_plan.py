@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import read_pool
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools import plan, steps
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools.existing import shown
@@ -555,6 +556,23 @@ def test_a_directory_that_was_there_stays_as_it_was(
     (result,) = done(conn, {"name": "a", "path": str(path), "mode": "0700"})
     assert result.error is not None
     assert stat.S_IMODE(path.stat().st_mode) == 0o755
+
+
+def test_no_pool_is_made_below_a_mount_point_without_its_file_system(
+    conn: t.Any, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = {"name": "late", "type": "dir", "path": str(tmp_path / "pool")}
+    monkeypatch.setattr(pools, "missing_mount", lambda _path: "/srv")
+    words = "nothing is mounted at /srv, where /etc/fstab has the file system of storage pool 'late'"
+    assert str(refusal(conn, pool)) == f"pools[0].path: {words}. Mount it: mount /srv"
+    assert not (tmp_path / "pool").exists()
+    monkeypatch.setattr(pools, "missing_mount", lambda _path: None)
+    actions(conn, pool)
+    # One that is there already is kept, and it is said.
+    monkeypatch.setattr(pools, "missing_mount", lambda _path: "/srv")
+    (result,) = done(conn, pool)
+    assert result.as_result()["actions"] == []
+    assert result.plan.pending == (f"{words}: nothing is created in it until it is",)
 
 
 def test_nothing_is_mounted_over_files(conn: t.Any, here: None, tmp_path: Path) -> None:
