@@ -112,7 +112,8 @@ options:
       - Whether the guest agent freezes the file systems while a snapshot without memory is taken of a running machine.
         V(auto) does so if the agent has connected, on Ceph also without O(memory=false); RV(machines[].quiesced) says
         whether it was done.
-      - V(true) fails if the agent has not connected. Only with O(state=present) and O(memory=false).
+      - V(true) fails if the agent has not connected, or the machine is paused. Only with O(state=present) and
+        O(memory=false).
     type: str
     choices: [auto, "true", "false"]
   description:

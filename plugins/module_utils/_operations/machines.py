@@ -32,6 +32,7 @@ from .create.decision import PlacementDecision, check_hypervisor, growth_of
 from .create.machine import steps_to_build
 from .hypervisor import Hypervisor
 from .machine_plan import MachinePlan
+from .power.view import HalfMergedError
 from .start_turns import StartTurns
 from .update.machine import difference
 from .update.power import STOP_SECONDS, plan_power, with_power
@@ -167,7 +168,10 @@ def _plan(machine: Machine, hypervisor: Hypervisor, where: str, stop_seconds: fl
         steps = steps_to_build(machine, hypervisor, where, domain)
         return MachinePlan(machine, True, steps, before={}, after=declared(machine), alone=unfinished)
     domain.require_readable(inside(where, "name"))
-    found = difference(machine, domain, hypervisor, where)
+    try:
+        found = difference(machine, domain, hypervisor, where)
+    except HalfMergedError as exc:
+        return MachinePlan(machine, False, (), before={}, after={}, error=exc)
     if found.steps():
         _require_settled(domain, where)
         _require_defined(domain, where)

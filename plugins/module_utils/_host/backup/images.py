@@ -150,8 +150,9 @@ def chain_bytes(path: str, image_format: str, size_bytes: int) -> int:
                 break
             with open(path, "rb") as file:
                 header = read_header(_reader(file.fileno()))
-            # The images of distributions are compressed.
-            total += max(0, measure_layer(path) - allocated_bytes(path))
+            if header is None or not header.encrypted:
+                # The images of distributions are compressed. What is encrypted never is, and not read without its key.
+                total += max(0, measure_layer(path) - allocated_bytes(path))
         except (OSError, BrokenQcow2Error, VirtError):
             return size_bytes
         if header is None or header.backing_file is None:

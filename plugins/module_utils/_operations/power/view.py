@@ -89,6 +89,11 @@ class PowerView:
         if error is not None and not (only_off and isinstance(error, DisksMovingError)):
             raise error
 
+    def require_newest_data(self) -> None:
+        """Raise HalfMergedError for a machine that is off and may have older data in its file."""
+        if isinstance(self.refusal, HalfMergedError):
+            raise self.refusal
+
 
 def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerView:
     """One machine now. pending: says from its two descriptions, the running one first, what waits for power off and on.

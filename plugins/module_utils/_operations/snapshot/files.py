@@ -155,9 +155,9 @@ def has_new_files(conn: VirConnect, machine: SnapshotView) -> bool:
     return external and bool(notes_with_files(machine, Pools(conn).all())[1])
 
 
-def note_files(conn: VirConnect, machine: SnapshotView) -> None:
-    """Bring the machine's metadata up to what there is of its snapshots' files."""
-    notes, marks = notes_with_files(machine, Pools(conn).all())
+def note_files(machine: SnapshotView, pools: Sequence[Pool]) -> None:
+    """Bring the machine's metadata up to what there is of its snapshots' files. pools: all of the hypervisor."""
+    notes, marks = notes_with_files(machine, pools)
     for path, mark in marks.items():
         # A file system without such attributes: purge keeps the file then, unless it is a disk.
         with contextlib.suppress(OSError):

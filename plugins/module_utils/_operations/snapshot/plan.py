@@ -13,6 +13,7 @@ from ..._base.errors import ConflictError, NotFoundError, one_of_these
 from ..._host.connection import VirConnect
 from ..._host.machines.set_aside import put_back as put_back_snapshots
 from ..._host.machines.snapshots import CEPH, EXTERNAL, SHUTOFF, KnownSnapshot
+from ..._host.storage.pools import Pools
 from ..._model.metadata.snapshots import read_set_aside, read_work, removal_of_work
 from ..._model.snapshot_name import default_name
 from ..plan import Step
@@ -182,7 +183,10 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     taken_external = method is not None and method.kind == EXTERNAL
     if (steps and (_has_files(found, going) or taken_external)) or (not steps and has_new_files(conn, found)):
         steps.append(
-            Step(f"note the files of the snapshots of {machine}", lambda: note_files(conn, view(conn, machine, "vm")))
+            Step(
+                f"note the files of the snapshots of {machine}",
+                lambda: note_files(view(conn, machine, "vm"), Pools(conn).all()),
+            )
         )
     gone = (*(one.facts.name for one in going), *left)
     taken = (name,) if method is not None and name is not None else ()

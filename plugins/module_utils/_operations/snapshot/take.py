@@ -19,6 +19,7 @@ from ..._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL, with_mark
 from ..._host.storage.cluster import snapshots as in_cluster
 from ..._host.storage.cluster.record import ClusterRecord, record_xml
 from ..._host.storage.full_disk import free_in
+from ..._host.storage.pools import Pools
 from ..._model.attachments import disks_by_target, written_disks
 from ..._model.metadata.snapshots import SnapshotWork
 from ..._model.spec.fields.units import format_size
@@ -167,11 +168,13 @@ def _take(conn: VirConnect, machine: SnapshotView, name: str, method: Method, de
         if method.kind == INTERNAL and bool(handle.isActive()) != machine.active:
             raise ConflictError(f"machine {machine.name} was started or has stopped since this run looked")
     work = SnapshotWork(name, frozen=method.quiesce)
+    # One whose servers are away is waited for, which a frozen guest should not.
+    pools = Pools(conn).all() if work.frozen else []
     with _still(machine, work, "libvirt", f"snapshot {name} may not be of one moment"), translate_errors(what):
         handle.snapshotCreateXML(snapshot_xml(name, method, description), flags)
         if work.frozen:
             # The thaw may take long, or fail, and until this is done virt_purge does not know them.
-            note_files(conn, view(conn, machine.name, "vm"))
+            note_files(view(conn, machine.name, "vm"), pools)
 
 
 def _still(machine: SnapshotView, work: SnapshotWork, who: str, so: str) -> contextlib.AbstractContextManager[None]:

@@ -26,6 +26,7 @@ from ..disks.new_volume import VolumeOwner
 from ..disks.planned import PlannedDisk, check_free_space, disk_step, plan_disk
 from ..disks.sharing import check_growth, check_more_use
 from ..plan import Step
+from ..power.view import view_machine
 from .draft import Draft
 from .media import compare_source
 from .own_disks import find_lost, forget_lost, noted_place, require_not_twice, require_other_volumes
@@ -236,6 +237,9 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
     if have_mib is None:
         return
     check_growth(disk, element, pool, name, machine, draft.hypervisor)
+    if not draft.domain.active:
+        # By the time of its file it would not be known as the older one any more.
+        view_machine(draft.domain.handle).require_newest_data()
     runs = running_disk(disk, element, draft) is not None
     draft.differ(("disks", disk.name, "size"), have_mib, disk.size_mib)
     # A disk that has grown stays as large when a later step fails: shrinking it again could cost data.

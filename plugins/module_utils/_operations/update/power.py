@@ -21,7 +21,7 @@ from ..._model.spec.machine_state import RUNNING, STOPPED
 from ..machine_plan import MachinePlan
 from ..power.machines import PowerResult, carry_out
 from ..power.plan import POWERS_OFF, PowerRequest, expected_state, plan_actions
-from ..power.view import HalfMergedError, view_machine
+from ..power.view import view_machine
 
 # How long an operating system may take to shut down, unless the task says.
 STOP_SECONDS = 180
@@ -43,8 +43,8 @@ def plan_power(machine: Machine, domain: Domain, stop_seconds: float) -> PowerRe
     with translate_errors(f"cannot inspect machine {machine.name}"):
         view = view_machine(domain.handle)
     if not view.active:
-        if machine.state == RUNNING and isinstance(view.refusal, HalfMergedError):
-            raise view.refusal
+        if machine.state == RUNNING:
+            view.require_newest_data()
         return None
     try:
         actions = plan_actions(view, power_request(machine.state, stop_seconds))

@@ -109,6 +109,13 @@ def test_what_is_compressed_counts_as_it_will_be(tmp_path: Path) -> None:
         user.communicate(b"quit\n")
 
 
+def test_what_is_encrypted_counts_as_it_is(tmp_path: Path) -> None:
+    path = str(tmp_path / "vda.qcow2")
+    options = "encrypt.format=luks,encrypt.key-secret=key,encrypt.iter-time=10"
+    run("qemu-img", "create", "-q", "-f", "qcow2", "--object", "secret,id=key,data=x", "-o", options, path, "1G")
+    assert images.chain_bytes(path, "qcow2", 1 << 30) == images.allocated_bytes(path)
+
+
 def test_a_full_directory_says_how_full(tmp_path: Path) -> None:
     error = images.full("cannot back up machine web1", str(tmp_path), 1 << 60)
     assert images.is_full(HostError("write: No space left on device"))

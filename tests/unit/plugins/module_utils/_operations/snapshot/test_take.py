@@ -70,7 +70,9 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def take_of(guest: Guest, monkeypatch: pytest.MonkeyPatch, *, quiesce: bool = True) -> None:
     monkeypatch.setattr(take, "view", lambda _conn, name, _where: name)
-    monkeypatch.setattr(take, "note_files", lambda _conn, name: guest.calls.append(f"note the files of {name}"))
+    monkeypatch.setattr(take, "note_files", lambda name, _pools: guest.calls.append(f"note the files of {name}"))
+    pools = types.SimpleNamespace(all=lambda: guest.calls.append("look at the pools"))
+    monkeypatch.setattr(take, "Pools", lambda _conn: pools)
     power = types.SimpleNamespace(handle=guest, state="running")
     machine: t.Any = types.SimpleNamespace(name="web1", active=True, power=power, snapshots=[])
     files = {"vda": "/p/web1-vda.s2.qcow2"}
@@ -81,7 +83,7 @@ def take_of(guest: Guest, monkeypatch: pytest.MonkeyPatch, *, quiesce: bool = Tr
 def test_it_is_taken_while_the_guest_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest()
     take_of(guest, monkeypatch)
-    assert (guest.calls, guest.note) == (["freeze", "take", NOTED, "thaw"], None)
+    assert (guest.calls, guest.note) == (["look at the pools", "freeze", "take", NOTED, "thaw"], None)
 
 
 def test_without_a_freeze_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,14 +96,14 @@ def test_one_that_freezes_too_late_goes_on_when_it_has_frozen_at_last(monkeypatc
     guest = Guest("freeze", thaws=3)
     with pytest.raises(HostError, match=f"^cannot hold machine web1 still: {SILENT}$"):
         take_of(guest, monkeypatch)
-    assert guest.calls == ["freeze", "thaw", "thaw", "thaw"] and guest.note is None
+    assert guest.calls == ["look at the pools", "freeze", "thaw", "thaw", "thaw"] and guest.note is None
 
 
 def test_one_of_which_no_snapshot_can_be_taken_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest("take")
     with pytest.raises(HostError, match=f"^cannot take snapshot s2 of machine web1: {SILENT}$"):
         take_of(guest, monkeypatch)
-    assert guest.calls == ["freeze", "take", "thaw"] and guest.note is None
+    assert guest.calls == ["look at the pools", "freeze", "take", "thaw"] and guest.note is None
 
 
 @pytest.mark.parametrize("fails", [["thaw"], ["take", "thaw"], ["freeze", "thaw"]])
@@ -133,4 +135,4 @@ def test_one_that_refuses_to_freeze_is_not_frozen(thaw: list[str], code: str, mo
     guest = Guest("freeze", *thaw, error=Refusal("Command guest-fsfreeze-freeze has been disabled"))
     with pytest.raises(VirtError, match="^cannot hold machine web1 still: Command guest-fsfreeze-freeze has been"):
         take_of(guest, monkeypatch)
-    assert guest.calls == ["freeze", "thaw"] and guest.note is None
+    assert guest.calls == ["look at the pools", "freeze", "thaw"] and guest.note is None

@@ -28,6 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power impor
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import note_begin
 from ansible_collections.brine.virt.plugins.module_utils._operations.update import power
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
 
 SPEC: dict[str, t.Any] = {
     "name": "new1",
@@ -243,6 +244,18 @@ def test_one_that_may_start_with_older_data_is_not_started(
     assert str(todo.error).startswith("the deletion of its snapshot now was interrupted, and ")
     assert (todo.actions, node.carry_out(todo).as_result()["changed"], node.state()) == ([], False, "shutoff")
     assert node.make(state="present", title="Web")["changed"] is True
+
+
+def test_the_older_file_does_not_grow(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the one that was written to last, and be started with."""
+    host.make(one("a", {"size": "1MiB"}))
+    older = power_view.HalfMergedError("it may start with older data")
+    with monkeypatch.context() as now:
+        now.setattr(power_view, "_may_be_old", lambda *_what: older)
+        (todo,) = host.plan(one("a", {"size": "2MiB"}))
+    assert (todo.error, todo.actions) == (older, [])
+    (todo,) = host.plan(one("a", {"size": "2MiB"}))
+    assert todo.actions == ["grow disk d of a to 2 MiB"]
 
 
 def _run(*command: str) -> None:
