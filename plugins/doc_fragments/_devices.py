@@ -225,7 +225,8 @@ options:
       gateway:
         description:
           - Gateway, for static addresses; one, or a list with one of each family. It has to be in the network of one of
-            these, unless C(dhcp4), or C(dhcp6) or C(accept_ra), is V(true) as well.
+            these, unless one of them has the prefix V(/32) or V(/128), the gateway is link-local, such as V(fe80::1),
+            or C(dhcp4), or C(dhcp6) or C(accept_ra), is V(true) as well.
         type: list
         elements: str
       nameservers:

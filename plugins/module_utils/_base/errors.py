@@ -54,6 +54,16 @@ def shown(value: t.Any, *, as_text: bool = True) -> str:
     return repr(value) if as_text or _ONE_WORD.fullmatch(value) else "a text"
 
 
+def place_in_yaml(error: Exception) -> str:
+    """Where a text is not YAML, from PyYAML's complaint. What that says repeats the line, which may have a password in
+    it: raise what is made of this ``from None``."""
+    mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None)
+    if mark is not None:
+        return f" in line {mark.line + 1}, column {mark.column + 1}"
+    # A ValueError is of a value that is none of its kind, such as the date 2024-13-45.
+    return f" at character {position + 1}" if position is not None else ": it has a date or a number that is none"
+
+
 class VirtError(Exception):
     """Something the user has to know.
 

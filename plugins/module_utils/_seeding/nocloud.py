@@ -22,7 +22,7 @@ from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
 from .._base.commands import program_errors, require_program, run_program
-from .._base.errors import InputError, UnsupportedError
+from .._base.errors import InputError, UnsupportedError, place_in_yaml
 from .._model.spec.machine import Machine, Nic
 from .._model.spec.network import family, is_beyond, is_link_local6
 from .._model.spec.seed import plain_data, user_data_kind
@@ -311,23 +311,13 @@ def parse_cloud_config(text: str, where: str = "seed.user_data") -> dict[str, t.
             raise InputError("the user_data is not a mapping", where=where)
         return dict(plain_data(loaded or {}, where))
     except (yaml.YAMLError, ValueError) as exc:
-        # Without what PyYAML says: that repeats the line, which may have a password in it.
         raise InputError(
-            f"the user_data is not valid YAML{_fault_in_yaml(exc)}",
+            f"the user_data is not valid YAML{place_in_yaml(exc)}",
             where=where,
             hint="Put values with special characters into quotes",
         ) from None
     except RecursionError as exc:
         raise InputError("the user_data is nested too deeply, or contains itself", where=where) from exc
-
-
-def _fault_in_yaml(error: Exception) -> str:
-    """Where it is, in nothing of the text's own words."""
-    mark, position = getattr(error, "problem_mark", None), getattr(error, "position", None)
-    if mark is not None:
-        return f" in line {mark.line + 1}, column {mark.column + 1}"
-    # A ValueError is of a value that is none of its kind, such as the date 2024-13-45.
-    return f" at character {position + 1}" if position is not None else ": it has a date or a number that is none"
 
 
 def _multipart(ours: str, theirs: str) -> str:

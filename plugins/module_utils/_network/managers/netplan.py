@@ -15,7 +15,7 @@ import re
 import shutil
 import typing as t
 
-from ..._base.errors import ConflictError, HostError, UnsupportedError
+from ..._base.errors import ConflictError, HostError, UnsupportedError, place_in_yaml
 from ..._base.files import read_text, read_text_to_change
 from ..switch.guarded import Command, GuardedFile
 from .kernel import kernel_commands
@@ -227,8 +227,8 @@ def _load(path: str, text: str) -> Yaml:
     yaml = _yaml()
     try:
         document = yaml.load(text, _loader(yaml))  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError as exc:
-        raise HostError(f"{path} cannot be read: {exc}") from exc
+    except (yaml.YAMLError, ValueError) as exc:
+        raise HostError(f"{path} is not valid YAML{place_in_yaml(exc)}") from None
     network_of(document, path)
     return _unshared(document or {})
 

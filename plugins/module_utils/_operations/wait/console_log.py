@@ -37,7 +37,9 @@ _CLOUD_INIT_ERROR = re.compile(
 _HARMLESS = re.compile(r"deprecat", re.IGNORECASE)
 # Its check of the whole configuration against its schema stops nothing, and is wrong at times: 22.4 of Debian 12 warns
 # at each boot of what `cloud-init schema --system` then calls valid. A module that cannot use its part says so itself.
-_SCHEMA_WARNING = "Invalid cloud-config provided"
+# Since 24.1 it checks the network configuration as well, of which it does not know all that netplan does; since 24.2 it
+# says "failed".
+_SCHEMA_WARNING = re.compile(r"Invalid (?:cloud|network)-config provided|-config failed schema validation")
 _MOST_ERRORS = 3
 _MOST_ERROR_COLUMNS = 160
 _LOGIN = re.compile(r"\S login:\s*$")
@@ -97,7 +99,7 @@ def _judged(size_bytes: int, changed_ns: int, lines: list[str]) -> ConsoleLog:
         cloud_init=cloud_init,
         cloud_init_over=over,
         cloud_init_errors=_cloud_init_errors(of_this_boot),
-        cloud_init_warns=_SCHEMA_WARNING in this_boot,
+        cloud_init_warns=bool(_SCHEMA_WARNING.search(this_boot)),
         booted=over or (not cloud_init and bool(_LOGIN.search(this_boot))),
     )
 
@@ -107,6 +109,6 @@ def _cloud_init_errors(lines: list[str]) -> tuple[str, ...]:
     for line in lines:
         match = _CLOUD_INIT_ERROR.search(line)
         words = match and (match.group("logged") or match.group("unit"))
-        if words and not _HARMLESS.search(words) and not words.startswith(_SCHEMA_WARNING):
+        if words and not _HARMLESS.search(words) and not _SCHEMA_WARNING.search(words):
             found.append(shortened(words, _MOST_ERROR_COLUMNS))
     return tuple(dict.fromkeys(found))[:_MOST_ERRORS]

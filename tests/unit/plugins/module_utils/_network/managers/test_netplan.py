@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import netplan
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, delete_link
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
@@ -227,8 +227,9 @@ def test_a_second_run_changes_nothing_and_a_change_is_tried_first(host: Path) ->
 
 
 def test_what_is_no_yaml_is_named(host: Path) -> None:
-    (host / "etc/60-y.yaml").write_text("network: [\n")
-    with pytest.raises(Exception, match=r"60-y\.yaml cannot be read"):
+    """Not by the line itself, which may have a password of a wireless network in it."""
+    (host / "etc/60-y.yaml").write_text("network:\n  wifis: {password: @Geheim99}\n")
+    with pytest.raises(HostError, match=r"60-y\.yaml is not valid YAML in line 2, column 21\Z"):
         MANAGER.make(wanted())
 
 

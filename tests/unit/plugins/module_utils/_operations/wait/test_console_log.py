@@ -83,11 +83,22 @@ def test_what_cloud_init_says_is_wrong(log: Path, written: str, errors: tuple[st
     assert read_console_log(str(log)).cloud_init_errors == errors
 
 
-def test_the_check_of_its_schema_is_no_error_but_told(log: Path) -> None:
-    log.write_text("schema.py[WARNING]: Invalid cloud-config provided: x\nLinux version 6.1.0\n")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Invalid cloud-config provided: x",
+        "Invalid network-config provided: x",
+        "cloud-config failed schema validation! You may run 'sudo cloud-init schema --system' to check the details.",
+        "network-config failed schema validation! x",
+    ],
+)
+def test_the_check_of_its_schema_is_no_error_but_told(log: Path, said: str) -> None:
+    log.write_text(f"schema.py[WARNING]: {said}\nLinux version 6.1.0\n")
     assert not read_console_log(str(log)).cloud_init_warns
-    log.write_text("Linux version 6.1.0\nschema.py[WARNING]: Invalid cloud-config provided: x\n")
-    assert read_console_log(str(log)).cloud_init_warns
+    log.write_text(f"Linux version 6.1.0\nschema.py[WARNING]: {said}\n")
+    found = read_console_log(str(log))
+    assert found.cloud_init_warns
+    assert not found.cloud_init_errors
 
 
 def test_a_log_that_has_not_changed_is_not_read_again(log: Path) -> None:
