@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ans
 
 pytestmark = pytest.mark.medium
 
-TOP = Path(__file__).resolve().parents[3]
+TOP = Path(__file__).resolve().parents[4]
 GUIDE = TOP / "docs/docsite/rst"
 README = TOP / "README.md"
 TUTORIAL = GUIDE / "tutorial.rst"

@@ -14,7 +14,7 @@ import yaml
 from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import resource_mistakes, type_mistakes
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
-ROLES = Path(__file__).resolve().parents[3] / "roles"
+ROLES = Path(__file__).resolve().parents[4] / "roles"
 SPECS = {role.name: yaml.safe_load((role / "meta/argument_specs.yml").read_text("utf-8")) for role in ROLES.iterdir()}
 ENTRIES = [(role, entry) for role, spec in SPECS.items() for entry in spec["argument_specs"]]
 
