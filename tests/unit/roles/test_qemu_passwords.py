@@ -45,7 +45,9 @@ def run(directory: Path, settings: dict[str, t.Any], *options: str) -> str:
     del setting["notify"]
     tasks = [task("main.yml", "Refuse mistakes in the variables before anything is changed"), setting]
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text(encoding="utf-8"))
-    play = {"hosts": "localhost", "gather_facts": False, "vars": {**defaults, **wanted}, "tasks": tasks}
+    # As in a role, where the variable is Ansible's own.
+    variables = {**defaults, **wanted, "role_path": str(ROLE)}
+    play = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
     (directory / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
     given = {
         "virt_hypervisor_qemu_conf": settings,
