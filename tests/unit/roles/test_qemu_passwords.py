@@ -112,3 +112,13 @@ def test_what_no_line_of_qemu_conf_can_hold_is_refused(tmp_path: Path) -> None:
     for key in ("vnc_password", "spice_password", "group"):
         assert f"virt_hypervisor_qemu_conf.{key}: a string in qemu.conf cannot have a line break" in output
     assert "changed=0" in output
+
+
+def test_what_is_no_name_of_a_setting_is_refused(tmp_path: Path) -> None:
+    """libvirt cannot read such a file, and its daemon does not start."""
+    with pytest.raises(AssertionError):
+        parsed("max core = 1\n", "max")
+    output = run(tmp_path, {"max core": 1, "max_core\n": 1, "9p": 1, "max_files": 8})
+    assert output.count("is not the name of a setting; such a name has letters, digits and _ only") >= 3
+    assert '"max core"' in output.replace("\\", "") and "max_files" not in output
+    assert "changed=0" in output
