@@ -101,6 +101,7 @@ def resource_mistakes(lists: t.Any) -> list[str]:
             continue
         for index, item in enumerate(items):
             sentences += _of_item(item, f"{variable}[{index}]", reader)
+        sentences += _twice(str(variable), items)
     return list(dict.fromkeys(sentences))
 
 
@@ -108,6 +109,18 @@ def _of_item(item: t.Any, place: str, reader: Callable[[GivenOptions], t.Any]) -
     if not isinstance(item, Mapping):
         return [f"{place}: {_NO_ITEM}"]
     return _sentences(lambda: reader(GivenOptions.of(item, place)))
+
+
+def _twice(variable: str, items: Sequence[t.Any]) -> list[str]:
+    """A sentence for each pool or network with the name of one before it, which the module would refuse."""
+    if not variable.endswith(("_pools", "_networks")):
+        return []
+    names = [item.get("name") if isinstance(item, Mapping) else None for item in items]
+    return [
+        f"{variable}[{index}].name: has the same name as {variable}[{names.index(name)}].name"
+        for index, name in enumerate(names)
+        if name is not None and name in names[:index]
+    ]
 
 
 def _sentences(read: Callable[[], t.Any]) -> list[str]:

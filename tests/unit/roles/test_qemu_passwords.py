@@ -45,7 +45,9 @@ def run(directory: Path, settings: dict[str, t.Any], *options: str) -> str:
     del setting["notify"]
     tasks = [task("main.yml", "Refuse mistakes in the variables before anything is changed"), setting]
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text(encoding="utf-8"))
-    play = {"hosts": "localhost", "gather_facts": False, "vars": {**defaults, **wanted}, "tasks": tasks}
+    # As in a role, where the variable is Ansible's own.
+    variables = {**defaults, **wanted, "role_path": str(ROLE)}
+    play = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
     (directory / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
     given = {
         "virt_hypervisor_qemu_conf": settings,
@@ -109,4 +111,14 @@ def test_what_no_line_of_qemu_conf_can_hold_is_refused(tmp_path: Path) -> None:
     assert "a list of strings, not 1.5." in output
     for key in ("vnc_password", "spice_password", "group"):
         assert f"virt_hypervisor_qemu_conf.{key}: a string in qemu.conf cannot have a line break" in output
+    assert "changed=0" in output
+
+
+def test_what_is_no_name_of_a_setting_is_refused(tmp_path: Path) -> None:
+    """libvirt cannot read such a file, and its daemon does not start."""
+    with pytest.raises(AssertionError):
+        parsed("max core = 1\n", "max")
+    output = run(tmp_path, {"max core": 1, "max_core\n": 1, "9p": 1, "max_files": 8})
+    assert output.count("is not the name of a setting; such a name has letters, digits and _ only") >= 3
+    assert '"max core"' in output.replace("\\", "") and "max_files" not in output
     assert "changed=0" in output

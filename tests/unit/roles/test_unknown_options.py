@@ -187,6 +187,7 @@ def test_each_playbook_says_what_it_takes(playbook: str) -> None:
         ("migrate", {"vm": "web1", "target": "hv3"}, "target: unknown option. Did you mean to? Nothing was changed."),
         ("list", {"output": "jsno"}, "output: there is no 'jsno'. Did you mean json? Nothing was changed."),
         ("list", {"state": "of"}, "state: there is no 'of'. Known: blocked, crashed,"),
+        ("list", {"virt_answer_seconds": "soon"}, "virt_answer_seconds: 'soon' is not a number of seconds. Give a"),
         (
             "provision",
             {"vm": "db1", "state": "absent", "keep_disks": True},

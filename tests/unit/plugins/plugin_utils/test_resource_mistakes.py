@@ -52,6 +52,18 @@ def test_all_of_them_each_once() -> None:
     ]
 
 
+def test_two_of_one_name() -> None:
+    network = {"name": "a", "mode": "nat"}
+    lists = {"v_pools": [{"name": "a"}, {"name": "b"}, {"name": "a"}, {"name": "a"}], "v_networks": [network, network]}
+    assert resource_mistakes(lists) == [
+        "v_pools[2].name: has the same name as v_pools[0].name",
+        "v_pools[3].name: has the same name as v_pools[0].name",
+        "v_networks[1].name: has the same name as v_networks[0].name",
+    ]
+    volumes = [{"name": "a.iso", "pool": pool, "size": "1MiB"} for pool in ("b", "c")]
+    assert resource_mistakes({"v_volumes": volumes}) == []
+
+
 def test_no_secret_is_in_a_sentence() -> None:
     assert "hidden" not in str(
         resource_mistakes({"v_secrets": [{"name": "a", "usage": "x", "value_base64": "hidden!"}]})
