@@ -288,11 +288,9 @@ def _uplink(network: Network, spec: BridgeSpec) -> tuple[Uplink | None, Link | N
             )
         uplink = Uplink(name)
     there = network.links.get(uplink.port)
-    if there is not None and (uplink.bond or uplink.vlan is not None):
+    if there is not None and uplink.made:
         if uplink.bond:
-            same = there.kind == "bond" and {
-                link.name for link in network.links.values() if link.master == there.name
-            } == {*uplink.bond}
+            same = there.kind == "bond" and {*network.ports(there.name)} == {*uplink.bond}
         else:
             same = (there.kind, there.vlan, there.below) == ("vlan", uplink.vlan, uplink.link)
         if not same:
