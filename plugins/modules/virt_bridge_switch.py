@@ -139,8 +139,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module
 from ansible_collections.brine.virt.plugins.module_utils._network.change import (
     Expected,
     asks_for,
@@ -222,9 +222,18 @@ def read_specs(module: AnsibleModule) -> BridgeSpec | None:
     return next((spec for spec in specs if spec.name == name), None) or read_bridge({"name": name}, "")
 
 
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """The phase that is asked for."""
+    control.check_seconds(module.params["confirm_seconds"])
+    spec = read_specs(module)
+    if spec is None or module.params["phase"] == "check":
+        return {"changed": False, "state": "checked"}
+    return prepare(module, spec)
+
+
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
+    module = make_plain_module(
+        {
             "name": {"type": "str"},
             "bridges": {"type": "list", "elements": "raw", "default": []},
             "place": {"type": "str", "default": "bridges"},
@@ -233,18 +242,8 @@ def main() -> None:
             "confirm_seconds": {"type": "int", "default": 60},
         },
         required_if=[("phase", "prepare", ["name"])],
-        supports_check_mode=True,
     )
-    try:
-        control.check_seconds(module.params["confirm_seconds"])
-        spec = read_specs(module)
-        if spec is None or module.params["phase"] == "check":
-            result: dict[str, t.Any] = {"changed": False, "state": "checked"}
-        else:
-            result = prepare(module, spec)
-    except VirtError as exc:
-        module.fail_json(msg=str(exc), exception=exc)
-    module.exit_json(**result)
+    finish(module, work)
 
 
 if __name__ == "__main__":

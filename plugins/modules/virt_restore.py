@@ -276,8 +276,7 @@ def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     options = read_restore_options(params)
     require_root("virt_restore", params["uri"])
     require_local(params["uri"], "to restore to")
-    path = None if module.check_mode else params[PROGRESS_FILE]
-    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+    with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
         try:
             place = require_place(conn, options.source, params["src_pool"], "src")
         except (NotFoundError, UnsupportedError) as exc:
