@@ -189,15 +189,9 @@ def _merge(
     needed = needed_bytes(backups, chain, merge.onto)
     require_free(_failure(name), options.destination, needed)
     unseen = [one for one in chain if one.id not in verified]
-    total, done = sum(one.total_bytes for one in unseen), 0
-
-    def read(length: int) -> None:
-        nonlocal done
-        done += length
-        meter.at("verify", done, total)
-
+    total = sum(one.total_bytes for one in unseen)
     try:
-        verify_chain(backups, unseen, stop, read)
+        verify_chain(backups, unseen, stop, meter.counter("verify", total))
     except HostError as exc:
         # Each run would add one that is damaged as well.
         raise HostError(exc.what, hint="Make a full backup (kind: full) for the next ones to be built on") from exc
