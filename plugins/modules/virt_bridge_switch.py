@@ -156,7 +156,6 @@ from ansible_collections.brine.virt.plugins.module_utils._network.observe import
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, read_bridge, read_bridges
 from ansible_collections.brine.virt.plugins.module_utils._network.switch import control
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.connection import check_proves
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import GuardedFile
 
 
 def prepare(module: AnsibleModule, spec: BridgeSpec) -> dict[str, t.Any]:
@@ -180,7 +179,7 @@ def prepare(module: AnsibleModule, spec: BridgeSpec) -> dict[str, t.Any]:
     check_proves(module.params["connection"])
     check_free(network, spec)
     expected = expected_from(planned.subject)
-    shown = _planned(expected, [_before_and_after(file) for file in planned.files])
+    shown = _planned(expected, [(file.lasting, read_text(file.lasting), file.text) for file in planned.files])
     if name not in network.links and expected.uplink in network.links:
         _warn_of_rules(module, name, expected.uplink)
     if module.check_mode:
@@ -195,10 +194,6 @@ def _warn_of_rules(module: AnsibleModule, name: str, uplink: str) -> None:
             f"The firewall names {uplink}, and what arrives over it will come from {name}: {', '.join(rules)}. Name "
             f"{name} there too, or such a rule no longer applies."
         )
-
-
-def _before_and_after(file: GuardedFile) -> tuple[str, str | None, str | None]:
-    return file.lasting, read_text(file.lasting), file.text
 
 
 def _planned(expected: Expected, files: t.Iterable[tuple[str, str | None, str | None]]) -> dict[str, t.Any]:

@@ -90,7 +90,8 @@ def picture_of(fleet: t.Any, settings: t.Any) -> Picture:
     says why it did not answer. settings: the hypervisors' inventory variables, or None. Raises InputError.
     """
     facts, records = _read(fleet)
-    capacities, silent = read_hosts({**facts, **_sentences(fleet)}, settings, PlacementOptions())
+    reasons = {str(name): answer for name, answer in fleet.items() if isinstance(answer, str)}
+    capacities, silent = read_hosts({**facts, **reasons}, settings, PlacementOptions())
     names = sorted(capacities, key=natural)
     shared = SharedStorage(facts[name] for name in names)
     spaces = {name: spaces_of(facts[name]["pools"], records[name], SHARED_POOLS, shared.name_of) for name in names}
@@ -157,10 +158,6 @@ def _read(fleet: t.Any) -> tuple[dict[str, Record], dict[str, Sequence[Record]]]
         facts[str(name)] = host
         records[str(name)] = sorted(machines, key=lambda record: natural(str(record["name"])))
     return facts, records
-
-
-def _sentences(fleet: Mapping[str, t.Any]) -> dict[str, str]:
-    return {str(name): answer for name, answer in fleet.items() if isinstance(answer, str)}
 
 
 def _hypervisor(

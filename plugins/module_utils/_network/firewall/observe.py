@@ -35,15 +35,10 @@ nft --file "$file" && nft --json list ruleset
 """
 _TRY_IPTABLES = '"$1-restore" <"$2" && "$1" -S'
 # Where distributions keep the rules of iptables: the service that loads them, and its file, by version of IP.
+_NETFILTER = "netfilter-persistent.service"
 _RULES_FILES = {
-    4: (
-        ("netfilter-persistent.service", "/etc/iptables/rules.v4"),
-        ("iptables.service", "/etc/sysconfig/iptables"),
-    ),
-    6: (
-        ("netfilter-persistent.service", "/etc/iptables/rules.v6"),
-        ("ip6tables.service", "/etc/sysconfig/ip6tables"),
-    ),
+    4: ((_NETFILTER, "/etc/iptables/rules.v4"), ("iptables.service", "/etc/sysconfig/iptables")),
+    6: ((_NETFILTER, "/etc/iptables/rules.v6"), ("ip6tables.service", "/etc/sysconfig/ip6tables")),
 }
 
 
@@ -56,7 +51,7 @@ def observe_firewalls(outside: Outside) -> Firewalls:
     """All that filters now. Raises HostError."""
     firewalld = _observe_firewalld()
     ufw = None if firewalld is not None else _observe_ufw()
-    chains = _observe_chains()
+    chains = read_ruleset(run("nft", "--json", "list", "ruleset")) if shutil.which("nft") is not None else ()
     boot_file = _nftables_file(outside.links) if chains else None
     tables: list[tuple[IptablesInput, RulesFile | None]] = []
     if firewalld is None:
@@ -74,18 +69,17 @@ def _observe_firewalld() -> Firewalld | None:
     if shutil.which("firewall-cmd") is None or not is_active("firewalld.service"):
         return None
     running = read_zones(run("firewall-cmd", "--list-all-zones"))
-    named = {name for zone in running.values() for name in zone.services} - _OTHER_SERVICES
-    named |= {
-        name
-        for zone in running.values()
-        for rule in zone.rich_rules
-        for name in re.findall(r'service name="([^"]+)"', rule)
-    } - _OTHER_SERVICES
+    named: set[str] = set()
+    for zone in running.values():
+        named.update(zone.services, *(re.findall(r'service name="([^"]+)"', rule) for rule in zone.rich_rules))
     return Firewalld(
         default_zone=run("firewall-cmd", "--get-default-zone").strip(),
         running=running,
         permanent=read_zones(run("firewall-cmd", "--permanent", "--list-all-zones")),
-        services={name: read_service(run("firewall-cmd", f"--info-service={name}")) for name in sorted(named)},
+        services={
+            name: read_service(run("firewall-cmd", f"--info-service={name}"))
+            for name in sorted(named - _OTHER_SERVICES)
+        },
     )
 
 
@@ -95,10 +89,6 @@ def _observe_ufw() -> Ufw | None:
         return None
     rules = (read_text("/etc/ufw/user.rules"), read_text("/etc/ufw/user6.rules"))
     return read_ufw(filter(None, rules), read_text("/etc/default/ufw") or "")
-
-
-def _observe_chains() -> tuple[InputChain, ...]:
-    return read_ruleset(run("nft", "--json", "list", "ruleset")) if shutil.which("nft") is not None else ()
 
 
 def _observe_iptables(chains: tuple[InputChain, ...], boot_file: BootFile | None) -> list[IptablesInput]:

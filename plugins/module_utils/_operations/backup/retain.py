@@ -78,7 +78,7 @@ def foresee(
     _foresee_removal(result, [one.id for one in gone])
     # The backup is made first, and takes its room.
     free = free_in(options.destination) + plan.backups.unfinished_bytes - plan.needed_bytes
-    free += sum(_allocated(backups, one) for one in gone)
+    free += sum(allocated_bytes(f"{backups.path_of(one.id)}/{file}") for one in gone for file in one.files)
     for merge in merging:
         if any(backups.by_id[name].merging for name in merge.merged) or not kept.can_merge(merge):
             continue
@@ -124,10 +124,6 @@ def _coming(plan: BackupPlan) -> Manifest:
         files={},
         made_at=time_text(now),
     )
-
-
-def _allocated(backups: Backups, manifest: Manifest) -> int:
-    return sum(allocated_bytes(f"{backups.path_of(manifest.id)}/{file}") for file in manifest.files)
 
 
 def retain(
