@@ -437,11 +437,7 @@ def read_spec(params: dict[str, t.Any]) -> TlsSpec:
         renew_before_days=params["renew_before"],
         known=_read_cas(exchange, "known"),
         accepted=_read_cas(exchange, "accepted"),
-        revoked=frozenset(
-            (one.issuer, entry.serial_number)
-            for one in certs.read_revocation_lists(exchange.get("reissue", ""))
-            for entry in one
-        ),
+        revoked=certs.revoked_in(exchange.get("reissue", "")),
         replace_foreign=params["replace_foreign"],
     )
 
