@@ -530,10 +530,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    open_connection,
-)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, none_exists

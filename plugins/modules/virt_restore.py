@@ -246,10 +246,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import preview, restore
-from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import (
-    LATEST,
-    read_restore_options,
-)
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import LATEST, read_restore_options
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.plan import NO_BACKUP
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
