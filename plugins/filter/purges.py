@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import yes_or_no
 from ansible_collections.brine.virt.plugins.plugin_utils._cloning.plan import plan_clone
-from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer
+from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer, with_names
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_disk_moves, read_disk_pools
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
@@ -115,14 +113,6 @@ def restore_target_filter(
     return answer(work, errors, "brine.virt.restore_target: ")
 
 
-def restore_twins_filter(results: t.Any, target: str, name: str | None, uuid: str | None) -> list[str]:
-    """Who else has a machine that is to be restored; restore_twins.yml describes it."""
-    try:
-        return restore_twins(results, target, name, uuid)
-    except VirtError as exc:
-        raise AnsibleFilterError(f"brine.virt.restore_twins: {exc}") from exc
-
-
 class FilterModule:
     """Tells Ansible the filters of this file."""
 
@@ -135,5 +125,6 @@ class FilterModule:
             "disk_moves": disk_moves_filter,
             "export": export_filter,
             "restore_target": restore_target_filter,
-            "restore_twins": restore_twins_filter,
+            # It is described in restore_twins.yml.
+            **with_names({"restore_twins": restore_twins}),
         }

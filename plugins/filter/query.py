@@ -9,10 +9,7 @@ import typing as t
 
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import with_names
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.changes import changes_text
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.hypervisors import (
-    hypervisors_data,
-    hypervisors_table,
-)
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.hypervisors import hypervisors_data, hypervisors_table
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.machines import machines_data, machines_table
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import backup_report, snapshot_report
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import (

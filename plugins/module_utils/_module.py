@@ -202,6 +202,13 @@ def chosen_subsets(given: Iterable[str], names: Sequence[str]) -> frozenset[str]
     return frozenset(wanted - left_out) & frozenset(names)
 
 
+def check_at_least(params: dict[str, t.Any], **least: int) -> None:
+    """Raise InputError for an option with a number that is less than it may be."""
+    for name, number in least.items():
+        if params[name] < number:
+            raise InputError(f"{params[name]} is less than {number}", where=name)
+
+
 def check_named_machines(params: dict[str, t.Any], what: str) -> None:
     """Check the options ``name`` and ``disks`` of a module that does one thing to machines.
 

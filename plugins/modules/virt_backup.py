@@ -426,8 +426,7 @@ def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     require_root("virt_backup", params["uri"])
     require_local(params["uri"], "that the machines are on")
     options = read_backup_options(params)
-    path = None if module.check_mode else params[PROGRESS_FILE]
-    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+    with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
         place = require_place(conn, options.destination, params["dest_pool"], "dest", mounted=options.must_be_mounted)
         options = replace(options, destination=place)
         if params["state"] == VERIFIED:

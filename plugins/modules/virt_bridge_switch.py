@@ -139,8 +139,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.files import read_text
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module
 from ansible_collections.brine.virt.plugins.module_utils._network.change import (
     Expected,
     asks_for,
@@ -156,7 +156,6 @@ from ansible_collections.brine.virt.plugins.module_utils._network.observe import
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, read_bridge, read_bridges
 from ansible_collections.brine.virt.plugins.module_utils._network.switch import control
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.connection import check_proves
-from ansible_collections.brine.virt.plugins.module_utils._network.switch.guarded import GuardedFile
 
 
 def prepare(module: AnsibleModule, spec: BridgeSpec) -> dict[str, t.Any]:
@@ -180,7 +179,7 @@ def prepare(module: AnsibleModule, spec: BridgeSpec) -> dict[str, t.Any]:
     check_proves(module.params["connection"])
     check_free(network, spec)
     expected = expected_from(planned.subject)
-    shown = _planned(expected, [_before_and_after(file) for file in planned.files])
+    shown = _planned(expected, [(file.lasting, read_text(file.lasting), file.text) for file in planned.files])
     if name not in network.links and expected.uplink in network.links:
         _warn_of_rules(module, name, expected.uplink)
     if module.check_mode:
@@ -195,10 +194,6 @@ def _warn_of_rules(module: AnsibleModule, name: str, uplink: str) -> None:
             f"The firewall names {uplink}, and what arrives over it will come from {name}: {', '.join(rules)}. Name "
             f"{name} there too, or such a rule no longer applies."
         )
-
-
-def _before_and_after(file: GuardedFile) -> tuple[str, str | None, str | None]:
-    return file.lasting, read_text(file.lasting), file.text
 
 
 def _planned(expected: Expected, files: t.Iterable[tuple[str, str | None, str | None]]) -> dict[str, t.Any]:
@@ -222,9 +217,18 @@ def read_specs(module: AnsibleModule) -> BridgeSpec | None:
     return next((spec for spec in specs if spec.name == name), None) or read_bridge({"name": name}, "")
 
 
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """The phase that is asked for."""
+    control.check_seconds(module.params["confirm_seconds"])
+    spec = read_specs(module)
+    if spec is None or module.params["phase"] == "check":
+        return {"changed": False, "state": "checked"}
+    return prepare(module, spec)
+
+
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
+    module = make_plain_module(
+        {
             "name": {"type": "str"},
             "bridges": {"type": "list", "elements": "raw", "default": []},
             "place": {"type": "str", "default": "bridges"},
@@ -233,18 +237,8 @@ def main() -> None:
             "confirm_seconds": {"type": "int", "default": 60},
         },
         required_if=[("phase", "prepare", ["name"])],
-        supports_check_mode=True,
     )
-    try:
-        control.check_seconds(module.params["confirm_seconds"])
-        spec = read_specs(module)
-        if spec is None or module.params["phase"] == "check":
-            result: dict[str, t.Any] = {"changed": False, "state": "checked"}
-        else:
-            result = prepare(module, spec)
-    except VirtError as exc:
-        module.fail_json(msg=str(exc), exception=exc)
-    module.exit_json(**result)
+    finish(module, work)
 
 
 if __name__ == "__main__":

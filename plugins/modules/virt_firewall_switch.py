@@ -171,8 +171,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_conf import migration_ports
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module
 from ansible_collections.brine.virt.plugins.module_utils._network.confirmation import begun, refuse_other
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.observe import (
     observe_firewalls,
@@ -293,31 +294,27 @@ def _diff(plan: FirewallPlan) -> list[dict[str, str]]:
     ]
 
 
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """The phase that is asked for."""
+    control.check_seconds(module.params["confirm_seconds"])
+    return look() if module.params["phase"] == "look" else prepare(module)
+
+
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
+    module = make_plain_module(
+        {
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "hypervisors": {"type": "list", "elements": "str", "default": []},
             "said": {"type": "list", "elements": "str", "default": []},
             "operators": {"type": "list", "elements": "str", "default": []},
             "unseen": {"type": "list", "elements": "str", "default": []},
             "tls": {"type": "bool", "default": True},
-            "phase": {
-                "type": "str",
-                "choices": ["look", "prepare"],
-                "default": "prepare",
-            },
+            "phase": {"type": "str", "choices": ["look", "prepare"], "default": "prepare"},
             "connection": {"type": "str"},
             "confirm_seconds": {"type": "int", "default": 60},
-        },
-        supports_check_mode=True,
+        }
     )
-    try:
-        control.check_seconds(module.params["confirm_seconds"])
-        result = look() if module.params["phase"] == "look" else prepare(module)
-    except VirtError as exc:
-        module.fail_json(msg=str(exc), exception=exc)
-    module.exit_json(**result)
+    finish(module, work)
 
 
 if __name__ == "__main__":

@@ -530,10 +530,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, VirtError
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import (
-    VirConnect,
-    open_connection,
-)
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, none_exists
@@ -544,7 +541,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.names impor
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine, read_machines
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import HOST_NAME, SecretOptions, opened
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module, named_options
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    check_at_least,
+    finish,
+    make_module,
+    named_options,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import withdrawn_on_error
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import machines_gone, read_decision
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
@@ -666,10 +668,9 @@ def read_specs(params: dict[str, t.Any], existing: FindExisting = none_exists) -
     prefix = "virt_" if places and all(place == "" or place.startswith("virt_vms[") for place in places) else ""
     if params["machines"] is None:
         return _staying([read_machine(named, existing=existing, **profiles)])
-    seed = named.pop("seed", None)
     machines = read_machines(
         params["machines"],
-        seed_defaults=seed,
+        seed_defaults=named.pop("seed", None),
         defaults=named,
         where="machines",
         places=places,
@@ -730,10 +731,7 @@ def make_all_plans(
         left_elsewhere=left_elsewhere,
     )
     with noted_in_error(hypervisor), withdrawn_on_error(conn, hypervisor.claims, check_mode=module.check_mode):
-        gone = {
-            **machines_gone(decision, hypervisor.domains),
-            **machines_taken(decision, hypervisor.domains),
-        }
+        gone = {**machines_gone(decision, hypervisor.domains), **machines_taken(decision, hypervisor.domains)}
         machines = read_specs_here(functools.partial(read_specs, params), hypervisor, gone)
         here = [machine for machine in machines if machine.name not in gone]
         # A run that does not only check has removed them by now.
@@ -776,8 +774,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     require_root("virt_init", params["uri"])
     check_ahead(params)
     check_images(params["images"])
-    if params["stop_timeout"] < 1:
-        raise InputError(f"{params['stop_timeout']} is less than 1", where="stop_timeout")
+    check_at_least(params, stop_timeout=1)
     left_elsewhere = read_used_elsewhere(params["used_elsewhere"], "used_elsewhere")
     limits = {
         "concurrency": params["concurrency"],

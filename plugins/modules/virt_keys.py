@@ -339,9 +339,10 @@ reloaded:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import missing_required_lib
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls.check import TlsSpec, require_same_time
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_name, own_names
@@ -436,11 +437,7 @@ def read_spec(params: dict[str, t.Any]) -> TlsSpec:
         renew_before_days=params["renew_before"],
         known=_read_cas(exchange, "known"),
         accepted=_read_cas(exchange, "accepted"),
-        revoked=frozenset(
-            (one.issuer, entry.serial_number)
-            for one in certs.read_revocation_lists(exchange.get("reissue", ""))
-            for entry in one
-        ),
+        revoked=certs.revoked_in(exchange.get("reissue", "")),
         replace_foreign=params["replace_foreign"],
     )
 
@@ -475,19 +472,13 @@ def as_result(report: RenewalReport, spec: TlsSpec) -> dict[str, t.Any]:
 
 def main() -> None:
     """One of the two visits."""
-    module = AnsibleModule(
-        argument_spec=ARGUMENTS, required_together=REQUIRED_TOGETHER, supports_check_mode=True
-    )  # fmt: skip
+    module = make_plain_module(ARGUMENTS, required_together=REQUIRED_TOGETHER)
     if certs.CRYPTOGRAPHY_IMPORT_ERROR is not None:
         module.fail_json(
             msg=missing_required_lib("cryptography", reason=f"({certs.CRYPTOGRAPHY_PACKAGES})"),
             exception=certs.CRYPTOGRAPHY_IMPORT_ERROR,
         )
-    try:
-        result = keep_keys(module.params, check_mode=module.check_mode, warn=module.warn)
-    except VirtError as exc:
-        module.fail_json(msg=str(exc), exception=exc)
-    module.exit_json(**result)
+    finish(module, lambda module: keep_keys(module.params, check_mode=module.check_mode, warn=module.warn))
 
 
 if __name__ == "__main__":

@@ -543,8 +543,7 @@ def move(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     require_root("virt_migrate", params["uri"])
     specs = read_specs(params)
     require_local(params["uri"], "that the machines are on")
-    path = None if module.check_mode else params[PROGRESS_FILE]
-    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+    with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
         migrations = TaskMigrations(conn, stop, progress, bool(module.check_mode))
         outcomes = migrations.carry_out(specs, concurrency=params["concurrency"])
     results = [outcome.as_result() for outcome in outcomes]

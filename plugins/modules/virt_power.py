@@ -235,7 +235,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import check_at_least, finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import carry_out, last_delay
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import CYCLED, REQUESTS, PowerRequest
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selected import plan_machines, preview
@@ -275,9 +275,7 @@ def read_options(params: dict[str, t.Any]) -> tuple[PowerSelection, PowerRequest
     if params["timeout"] < least:
         hint = "With force: true it may be 0" if params["timeout"] == 0 else None
         raise InputError(f"{params['timeout']} is less than {least}", where="timeout", hint=hint)
-    for name, least in (("concurrency", 1), ("lock_timeout", 0)):
-        if params[name] < least:
-            raise InputError(f"{params[name]} is less than {least}", where=name)
+    check_at_least(params, concurrency=1, lock_timeout=0)
     return selection, PowerRequest(params["state"], params["timeout"], params["force"])
 
 

@@ -283,6 +283,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import (
     answer_of_each,
+    check_at_least,
     check_named_machines,
     finish,
     make_module,
@@ -316,8 +317,7 @@ def read_options(params: dict[str, t.Any]) -> PurgeOptions:
     if params["disks"] and params["keep_disks"]:
         raise InputError("keep_disks keeps all disks", where="disks", hint="Leave out one of the two")
     elsewhere = read_used_elsewhere(params["used_elsewhere"], "used_elsewhere")
-    if params["stop_timeout"] < 1:
-        raise InputError(f"{params['stop_timeout']} is less than 1", where="stop_timeout")
+    check_at_least(params, stop_timeout=1)
     return PurgeOptions(
         params["force"],
         params["keep_disks"],

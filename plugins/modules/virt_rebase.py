@@ -190,7 +190,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
-from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    answer_of_each,
+    check_at_least,
+    finish,
+    make_module,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.machines import (
     carry_out,
     plan_machines,
@@ -218,8 +223,7 @@ def read_request(params: dict[str, t.Any]) -> RebaseRequest:
         raise InputError("with flatten, the disks are backed by nothing", where="image", hint="Leave one of them out")
     if params["image"] == "":
         raise InputError("no image is named", where="image", hint="Leave it out for the newest version of each")
-    if params["lock_timeout"] < 0:
-        raise InputError(f"{params['lock_timeout']} is less than 0", where="lock_timeout")
+    check_at_least(params, lock_timeout=0)
     disks = None if params["disks"] is None else tuple(params["disks"])
     return RebaseRequest(params["image"], params["flatten"], disks, params["pool"])
 
@@ -237,8 +241,7 @@ def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     request = read_request(params)
     require_root("virt_rebase", params["uri"])
     require_local(params["uri"], "that the machines are on")
-    path = None if module.check_mode else params[PROGRESS_FILE]
-    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+    with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
         results = plan_machines(conn, params["name"], request)
         if module.check_mode:
             preview(results)

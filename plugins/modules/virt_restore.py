@@ -246,10 +246,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import preview, restore
-from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import (
-    LATEST,
-    read_restore_options,
-)
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import LATEST, read_restore_options
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.plan import NO_BACKUP
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
@@ -276,8 +273,7 @@ def run(module: AnsibleModule, stop: threading.Event) -> dict[str, t.Any]:
     options = read_restore_options(params)
     require_root("virt_restore", params["uri"])
     require_local(params["uri"], "to restore to")
-    path = None if module.check_mode else params[PROGRESS_FILE]
-    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+    with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
         try:
             place = require_place(conn, options.source, params["src_pool"], "src")
         except (NotFoundError, UnsupportedError) as exc:

@@ -307,7 +307,12 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import P
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot_name import check_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import lines
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
-from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    answer_of_each,
+    check_at_least,
+    finish,
+    make_module,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.machines import (
     SnapshotResult,
     carry_out,
@@ -353,9 +358,7 @@ def read_options(params: dict[str, t.Any], now: float) -> SnapshotRequest:
     for option, states in _STATES_OF.items():
         if params[option] is not None and state not in states:
             raise InputError(f"it means nothing with state: {state}", where=option, hint="Leave it out")
-    for option, least in (("concurrency", 1), ("lock_timeout", 0)):
-        if params[option] < least:
-            raise InputError(f"{params[option]} is less than {least}", where=option)
+    check_at_least(params, concurrency=1, lock_timeout=0)
     names = _read_names(params["name"], state, retention=params["keep"] is not None)
     return SnapshotRequest(
         state=state,
@@ -402,8 +405,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     params = module.params
     require_root("virt_snapshot", params["uri"])
     request = read_options(params, time.time())
-    path = None if module.check_mode else params[PROGRESS_FILE]
-    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+    with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
         results = plan_snapshots(conn, params["vm"], request)
         if module.check_mode:
             preview(results)

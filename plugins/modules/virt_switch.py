@@ -105,7 +105,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module
 from ansible_collections.brine.virt.plugins.module_utils._network.confirmation import confirm, wait
 from ansible_collections.brine.virt.plugins.module_utils._network.switch import control
 
@@ -126,26 +126,25 @@ def act(name: str, token: str, phase: str) -> bool:
     return False
 
 
+def work(module: AnsibleModule) -> dict[str, t.Any]:
+    """Carry out the phase, and say where the change is then."""
+    name = module.params["change"]
+    control.check_name(name)
+    changed = not module.check_mode and act(name, module.params["token"] or "", module.params["phase"])
+    state = control.state(name) or "absent"
+    return {"changed": changed, "state": state, "log": control.log(name), "missing": control.missing(name)}
+
+
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
+    module = make_plain_module(
+        {
             "change": {"type": "str", "required": True},
             "token": {"type": "str", "no_log": False},
             "phase": {"type": "str", "choices": ["wait", "confirm", "abort", "report"], "default": "report"},
         },
         required_if=[("phase", phase, ["token"]) for phase in ("wait", "confirm", "abort")],
-        supports_check_mode=True,
     )
-    name = module.params["change"]
-    result: dict[str, t.Any] = {"changed": False}
-    try:
-        control.check_name(name)
-        if not module.check_mode:
-            result["changed"] = act(name, module.params["token"] or "", module.params["phase"])
-    except VirtError as exc:
-        module.fail_json(msg=str(exc), exception=exc)
-    state = control.state(name) or "absent"
-    module.exit_json(state=state, log=control.log(name), missing=control.missing(name), **result)
+    finish(module, work)
 
 
 if __name__ == "__main__":

@@ -341,7 +341,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     specs = read_volumes(params)
     elsewhere = read_used_elsewhere(params["used_elsewhere"], "used_elsewhere")
     check_mode = module.check_mode
-    with open_connection(params["uri"]) as conn, progress_file(None if check_mode else params[PROGRESS_FILE]) as lines:
+    with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as lines:
         task = VolumeTask(
             conn, params["lock_timeout"], elsewhere, lambda name: ProgressMeter(lines.write_line, name).at
         )

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import typing as t
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -102,25 +103,28 @@ def _communicate(
                 raise
 
 
-def require_program(program: str, missing: str, hint: str, where: str | None = None) -> None:
-    """Raise UnsupportedError where it is not there, for whoever would find that out too late. missing, hint: what to
-    say, as in program_errors."""
-    if shutil.which(program) is None:
-        raise UnsupportedError(missing, where=where, hint=hint)
+@dataclass(frozen=True)
+class Program:
+    """A program that a host may lack. missing, hint: what to say then."""
 
+    name: str
+    missing: str
+    hint: str
 
-@contextlib.contextmanager
-def program_errors(missing: str, hint: str, late: str) -> Iterator[None]:
-    """Inside the block, a program that is not there raises UnsupportedError, one that takes too long HostError.
+    def require(self, where: str | None = None) -> None:
+        """Raise UnsupportedError where it is not there, for whoever would find that out too late."""
+        if shutil.which(self.name) is None:
+            raise UnsupportedError(self.missing, where=where, hint=self.hint)
 
-    missing, hint: what to say where it is not there; late: where it took too long.
-    """
-    try:
-        yield
-    except FileNotFoundError as exc:
-        raise UnsupportedError(missing, hint=hint) from exc
-    except TimeoutError as exc:
-        raise HostError(late) from exc
+    def run(self, *arguments: str, late: str, **how: t.Any) -> Answer:
+        """As run_program, but it raises UnsupportedError where the program is not there, and HostError where it takes
+        too long. late: what to say then. how: the further arguments of run_program."""
+        try:
+            return run_program([self.name, *arguments], **how)
+        except FileNotFoundError as exc:
+            raise UnsupportedError(self.missing, hint=self.hint) from exc
+        except TimeoutError as exc:
+            raise HostError(late) from exc
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

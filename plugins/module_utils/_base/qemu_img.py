@@ -12,12 +12,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from .commands import Answer, program_errors, run_program
+from .commands import Answer, Program
 from .errors import UnsupportedError
 
 RAW, QCOW2 = "raw", "qcow2"
 _MEASURE_SECONDS = 600
 FORMATS = (RAW, QCOW2)
+_QEMU_IMG = Program(
+    "qemu-img",
+    "qemu-img is not installed on this host",
+    "It is in the package qemu-utils on Debian and Ubuntu, qemu-img on Fedora, RHEL and SUSE",
+)
 
 
 def run_qemu_img(
@@ -36,13 +41,9 @@ def run_qemu_img(
     """
     if image_format not in FORMATS:
         raise UnsupportedError(f"disks of format {image_format} are not supported here")
-    with program_errors(
-        "qemu-img is not installed on this host",
-        "It is in the package qemu-utils on Debian and Ubuntu, qemu-img on Fedora, RHEL and SUSE",
-        f"qemu-img {command} did not finish within {timeout_seconds:g} s",
-    ):
-        words = ["qemu-img", command, "-f", image_format, *arguments]
-        return run_program(words, data=data, timeout_seconds=timeout_seconds, watch=watch)
+    late = f"qemu-img {command} did not finish within {timeout_seconds:g} s"
+    how = {"timeout_seconds": timeout_seconds, "data": data, "watch": watch}
+    return _QEMU_IMG.run(command, "-f", image_format, *arguments, late=late, **how)
 
 
 def measure_qcow2(path: str, image_format: str) -> int:

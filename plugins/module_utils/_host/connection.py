@@ -214,6 +214,11 @@ def translate_errors(what: str, where: str | None = None) -> t.Iterator[None]:
         raise HostError(f"{what}: libvirt's answer has bytes in it that are not UTF-8", where=where) from exc
 
 
+def version_text(number: int) -> str:
+    """A version as people read it; libvirt writes 9.0.0 as 9000000."""
+    return f"{number // 1_000_000}.{number // 1_000 % 1_000}.{number % 1_000}"
+
+
 def by_name(volumes: t.Iterable[t.Any]) -> dict[str, t.Any]:
     """Volumes of one pool by their names. Left out is one whose name is not UTF-8, such as a file unpacked from another
     system's archive: libvirt's bindings cannot decode it, nobody can ask for it, and it is not to hide the others."""

@@ -78,6 +78,17 @@ class ProgressMeter:
         with contextlib.suppress(Exception):
             self._at(phase, done_bytes, total_bytes)
 
+    def counter(self, phase: str, total_bytes: int) -> t.Callable[[int], None]:
+        """What is told of each piece of a transfer that is done, by its bytes, and has the meter say where it is."""
+        done_bytes = 0
+
+        def add(length: int) -> None:
+            nonlocal done_bytes
+            done_bytes += length
+            self.at(phase, done_bytes, total_bytes)
+
+        return add
+
     def _at(self, phase: str, done_bytes: int, total_bytes: int | None) -> None:
         now = self._clock()
         if phase != self._phase:

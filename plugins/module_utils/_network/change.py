@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from .._base.errors import ConflictError, HostError, InputError, NotFoundError
 from .checks import checked_link, could_be_port, foreign_differences, known
@@ -40,22 +40,9 @@ class Expected:
     addresses: tuple[str, ...]
     gateways: tuple[str, ...]
     any_address: bool = False
-    settings: Mapping[str, t.Any] | None = None
+    settings: Mapping[str, t.Any] = field(default_factory=dict)
     members: tuple[str, ...] = ()
     leads: tuple[int, ...] = ()
-
-    def as_dict(self) -> dict[str, t.Any]:
-        """As the switch remembers it."""
-        return {
-            "bridge": self.bridge,
-            "uplink": self.uplink,
-            "addresses": list(self.addresses),
-            "gateways": list(self.gateways),
-            "any_address": self.any_address,
-            "settings": dict(self.settings or {}),
-            "members": list(self.members),
-            "leads": list(self.leads),
-        }
 
 
 def expected_from(said: Mapping[str, t.Any]) -> Expected:
@@ -89,8 +76,10 @@ def asks_for(spec: BridgeSpec, change: PendingChange) -> bool:
     return change.subject["spec"] == _as_json(spec)
 
 
-def _as_json(spec: BridgeSpec) -> t.Any:
-    return json.loads(json.dumps(asdict(spec)))
+def _as_json(one: BridgeSpec | Expected) -> dict[str, t.Any]:
+    """As the switch remembers it."""
+    found: dict[str, t.Any] = json.loads(json.dumps(asdict(one)))
+    return found
 
 
 def switch_name(bridge: str) -> str:
@@ -222,16 +211,11 @@ def _guarded(wanted: WantedBridge, asked: BridgeSpec, words: str, manager: Manag
     return GuardedChange(
         name=switch_name(spec.name),
         description=f"{words} with {manager.title}",
-        files=parts.files,
-        apply=parts.apply,
-        keep=parts.keep,
-        leave=parts.leave,
-        restore=parts.restore,
+        **vars(parts),
         mend=undone.mend,
         back=undone.back,
-        last_resort=parts.last_resort,
         return_seconds=undone.seconds,
-        subject={**expected.as_dict(), "spec": _as_json(asked)},
+        subject={**_as_json(expected), "spec": _as_json(asked)},
     )
 
 
@@ -257,7 +241,7 @@ def missing_on_bridge(network: Network, expected: Expected) -> list[str]:
         for version in expected.leads
         if not missing and not network.leads(expected.bridge, version)
     ]
-    for word, value in (expected.settings or {}).items():
+    for word, value in expected.settings.items():
         if word == "vlans":
             carried = uplink.vlans if uplink is not None else ()
             _extra, lacking = vlan_difference(tuple((first, last) for first, last in value), carried)
@@ -288,11 +272,9 @@ def _uplink(network: Network, spec: BridgeSpec) -> tuple[Uplink | None, Link | N
             )
         uplink = Uplink(name)
     there = network.links.get(uplink.port)
-    if there is not None and (uplink.bond or uplink.vlan is not None):
+    if there is not None and uplink.made:
         if uplink.bond:
-            same = there.kind == "bond" and {
-                link.name for link in network.links.values() if link.master == there.name
-            } == {*uplink.bond}
+            same = there.kind == "bond" and {*network.ports(there.name)} == {*uplink.bond}
         else:
             same = (there.kind, there.vlan, there.below) == ("vlan", uplink.vlan, uplink.link)
         if not same:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .commands import IS_PORT
@@ -75,17 +75,13 @@ def returning(network: Network, links: Iterable[Link], *, bridge: str = "", port
                     f"{link.name} has no address {address}",
                 )
                 for link in found
-                for address in _all_addresses(link)
+                # One that is being checked for duplicates is global, too, and is not lost for that.
+                for address in dict.fromkeys((*link.addresses, *link.returning))
             ),
             *(_route_check(route) for route in dict.fromkeys((*defaults, *routes))),
         ),
         seconds=_DYNAMIC_SECONDS if dynamic else _STATIC_SECONDS,
     )
-
-
-def _all_addresses(link: Link) -> Sequence[str]:
-    # One that is being checked for duplicates is global, too, and is not lost for that.
-    return list(dict.fromkeys((*link.addresses, *link.returning)))
 
 
 def _route_check(route: Route) -> Check:

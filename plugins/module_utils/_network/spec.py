@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .._base.errors import InputError, Mistakes
@@ -107,9 +107,30 @@ class BridgeSpec:
         """Whether DHCP gives the addresses, where ``addressing`` is said: as a nic does, exactly without addresses."""
         return self.dhcp4 if self.dhcp4 is not None else not self.addresses and not self.alone
 
+    @property
+    def silent(self) -> bool:
+        """Whether the host says nothing of IPv6 on it, where ``addressing`` is said: it has no use for an address."""
+        return not (self.asks_dhcp4 or self.dhcp6 or self.accept_ra or self.of_family(6))
+
     def of_family(self, version: int) -> tuple[str, ...]:
         """Its static addresses of IPv4 or IPv6."""
         return tuple(address for address in self.addresses or () if family(address) == version)
+
+
+def numbers_in(ranges: Iterable[tuple[int, int]]) -> set[int]:
+    """All numbers in some ranges."""
+    return {number for first, last in ranges for number in range(first, last + 1)}
+
+
+def ranges_of(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Numbers as sorted ranges that do not touch, so that one set is always written in one way."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return tuple(found)
 
 
 def vlan_word(first: int, last: int) -> str:
@@ -208,14 +229,7 @@ def _vlan_range(value: t.Any, where: str) -> tuple[int, int]:
 
 
 def _vlan_ranges(value: t.Any, where: str) -> tuple[tuple[int, int], ...]:
-    """VLANs as sorted ranges that do not touch, so that one set is always written in one way."""
-    joined: list[tuple[int, int]] = []
-    for first, last in sorted(validators.list_of(_vlan_range)(value, where)):
-        if joined and first <= joined[-1][1] + 1:
-            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
-        else:
-            joined.append((first, last))
-    return tuple(joined)
+    return ranges_of(numbers_in(validators.list_of(_vlan_range)(value, where)))
 
 
 _UPLINK_RULES: dict[str, validators.Rule] = {

@@ -47,7 +47,7 @@ def change_images(
     check_options(params)
     if params["state"] != "present":
         return clear_images(params, check_mode=check_mode, warn=warn)
-    with progress_file(None if check_mode else params[PROGRESS_FILE]) as progress:
+    with progress_file(params[PROGRESS_FILE]) as progress:
         on_progress = ProgressMeter(progress.write_line, params["name"]).at
         return have_image(params, check_mode=check_mode, warn=warn, on_progress=on_progress)
 

@@ -31,7 +31,7 @@ from .._host.storage.pools import Pools
 from .._model.disk_format import driver_format
 from .._model.image.checksum import Checksum
 from .._model.xml.disk_source import BLOCK, FILE, DiskSource
-from .._seeding.sysprep import remove_identity, require_virt_sysprep
+from .._seeding.sysprep import VIRT_SYSPREP, remove_identity
 from .power.view import SAVED, view_machine
 
 _WHERE = "machine"
@@ -97,7 +97,7 @@ def machine_source(
         write=write,
         words=f"machine {machine}" if name is None else f"disk {name} of machine {machine}",
         size_bytes=size_bytes,
-        check=None if disk.is_copied_whole(keep_identity=keep_identity) else require_virt_sysprep,
+        check=None if disk.is_copied_whole(keep_identity=keep_identity) else VIRT_SYSPREP.require,
     )
 
 

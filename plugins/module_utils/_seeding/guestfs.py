@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .._base.commands import program_errors, require_program, run_program
+from .._base.commands import Program
 from .._base.errors import HostError, UnsupportedError, VirtError
 from .._base.qemu_img import run_qemu_img
 from .._model.spec.machine import Machine
@@ -22,9 +22,12 @@ from .offline import SCRIPT, STAGE, seed_archive
 # Several times what it takes with emulation on a slow host, its very first run included, which builds the appliance.
 TIMEOUT_SECONDS = 900
 _INFO_SECONDS = 30
-_PROGRAM = "guestfish"
-_MISSING = "the hypervisor has no guestfish to seed disks with"
-_HINT = "Set virt_hypervisor_guestfs for its role, or install guestfish (Debian, Ubuntu) or libguestfs"
+# Where it is missing, the disk would be made before anybody knows.
+GUESTFISH = Program(
+    "guestfish",
+    "the hypervisor has no guestfish to seed disks with",
+    "Set virt_hypervisor_guestfs for its role, or install guestfish (Debian, Ubuntu) or libguestfs",
+)
 # What guestfish says around what is wrong: where in its input that was, and how to look for more.
 _ADVICE = re.compile(r"\*stdin\*:\d+: |libguestfs: error: (sh: )?| To see full error messages.*")
 # What guestfish says of a disk that is not what it is for, and what that means.
@@ -32,12 +35,6 @@ _NOT_ONE_SYSTEM = {
     "no operating system was found on this disk": "libguestfs finds no operating system on it",
     "multi-boot operating systems are not supported": "it has more than one operating system",
 }
-
-
-def require_guestfish(where: str) -> None:
-    """Raise UnsupportedError on a hypervisor without it: the disk would be made before anybody knows. where: the place
-    of the seed."""
-    require_program(_PROGRAM, _MISSING, _HINT, where)
 
 
 def seed_disk(
@@ -56,18 +53,16 @@ def seed_disk(
     Secrets go through a pipe into the appliance, and never lie in a file of the hypervisor.
     Raises UnsupportedError when the hypervisor or the image lacks something, HostError with guestfish's own complaint.
     """
-    command = [_PROGRAM, f"--format={image_format}", "-a", path, "-i"]
-    command += ["mkdir-mode", STAGE, "0700", ":", "tar-in", "-", STAGE, ":"]
-    command += ["sh", f"/bin/sh {STAGE}/{SCRIPT} {STAGE}", ":", "rm-rf", STAGE, ":", "umount-all"]
-    archive = seed_archive(machine, host_keys)
-    with program_errors(
-        _MISSING,
-        _HINT,
-        f"guestfish did not seed {path} within {timeout_seconds:.0f} s",
-    ):
-        answer = run_program(
-            command, data=archive, timeout_seconds=timeout_seconds, environment=appliance_environment(emulated)
-        )
+    arguments = [f"--format={image_format}", "-a", path, "-i"]
+    arguments += ["mkdir-mode", STAGE, "0700", ":", "tar-in", "-", STAGE, ":"]
+    arguments += ["sh", f"/bin/sh {STAGE}/{SCRIPT} {STAGE}", ":", "rm-rf", STAGE, ":", "umount-all"]
+    answer = GUESTFISH.run(
+        *arguments,
+        late=f"guestfish did not seed {path} within {timeout_seconds:.0f} s",
+        data=seed_archive(machine, host_keys),
+        timeout_seconds=timeout_seconds,
+        environment=appliance_environment(emulated),
+    )
     if answer.status != 0:
         raise failure(path, image_format, answer.complaint)
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
-from .._base.commands import program_errors, require_program, run_program
+from .._base.commands import Program
 from .._base.errors import InputError, UnsupportedError, place_in_yaml
 from .._model.spec.machine import Machine, Nic
 from .._model.spec.network import family, is_beyond, is_link_local6
@@ -31,9 +31,12 @@ from .host_keys import KINDS, HostKey
 
 # For some kilobytes in memory.
 _BUILD_SECONDS = 60
-_PROGRAM = "bsdtar"
-_MISSING = "the hypervisor has no bsdtar to build the seed with"
-_HINT = "Install its package (libarchive-tools on Debian and Ubuntu, bsdtar elsewhere)"
+# Where it is missing, disks would be made before anybody knows.
+BSDTAR = Program(
+    "bsdtar",
+    "the hypervisor has no bsdtar to build the seed with",
+    "Install its package (libarchive-tools on Debian and Ubuntu, bsdtar elsewhere)",
+)
 CLOUD_CONFIG = "#cloud-config\n"
 # The label by which cloud-init finds the disk.
 VOLUME_LABEL = "cidata"
@@ -340,12 +343,6 @@ def _json(data: t.Any) -> str:
     return _NOT_AS_IT_IS.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n"
 
 
-def require_bsdtar(where: str) -> None:
-    """Raise UnsupportedError on a hypervisor without it: disks would be made before anybody knows. where: the place of
-    the seed."""
-    require_program(_PROGRAM, _MISSING, _HINT, where)
-
-
 def seed_image(documents: Mapping[str, str]) -> bytes:
     """The documents as an ISO 9660 image with the label that cloud-init looks for.
 
@@ -354,13 +351,9 @@ def seed_image(documents: Mapping[str, str]) -> bytes:
     Raises UnsupportedError without bsdtar, HostError when it fails.
     """
     archive = tar_of({name: text.encode() for name, text in documents.items()}, 0o400)
-    command = [_PROGRAM, "-cf", "-", "--format=iso9660", f"--options=iso9660:volume-id={VOLUME_LABEL}", "@-"]
-    with program_errors(
-        _MISSING,
-        _HINT,
-        f"the seed could not be built: bsdtar did not end within {_BUILD_SECONDS} s",
-    ):
-        answer = run_program(command, data=archive, timeout_seconds=_BUILD_SECONDS)
+    arguments = ["-cf", "-", "--format=iso9660", f"--options=iso9660:volume-id={VOLUME_LABEL}", "@-"]
+    late = f"the seed could not be built: bsdtar did not end within {_BUILD_SECONDS} s"
+    answer = BSDTAR.run(*arguments, late=late, data=archive, timeout_seconds=_BUILD_SECONDS)
     image = answer.require("bsdtar could not build the seed").output
     return image.ljust(-(-len(image) // SIZE_STEP) * SIZE_STEP, b"\0")
 

@@ -10,22 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .._base.commands import program_errors, require_program, run_program
+from .._base.commands import Program
 from .guestfs import appliance_environment, failure
 
-_PROGRAM = "virt-sysprep"
-_MISSING = "the hypervisor has no virt-sysprep, which takes the identity out of an image"
-_HINT = (
+# Where it is missing, a disk would be copied for nothing, which takes long.
+VIRT_SYSPREP = Program(
+    "virt-sysprep",
+    "the hypervisor has no virt-sysprep, which takes the identity out of an image",
     "Set virt_hypervisor_guestfs: true for its role, or install guestfs-tools. An image, but no clone, can be made "
-    "without it: keep_identity: true"
+    "without it: keep_identity: true",
 )
 # Beside what virt-sysprep removes by itself: the host name, and what cloud-init remembers of the old machine.
 _OPTIONS = ("--hostname", "localhost", "--delete", "/var/lib/cloud/*", "--selinux-relabel")
-
-
-def require_virt_sysprep() -> None:
-    """Raise UnsupportedError on a hypervisor without it: copying a disk takes long, and would be for nothing."""
-    require_program(_PROGRAM, _MISSING, _HINT)
 
 
 def remove_identity(
@@ -43,13 +39,12 @@ def remove_identity(
     emulated: as for seed_disk. watch: as in run_program. Raises UnsupportedError when the hypervisor or the disk lacks
     something, HostError with virt-sysprep's own complaint.
     """
-    command = [_PROGRAM, "--quiet", f"--format={image_format}", "-a", path, *_OPTIONS]
-    with program_errors(
-        _MISSING,
-        _HINT,
-        f"virt-sysprep did not finish the copy of {what} within {timeout_seconds:.0f} s",
-    ):
-        environment = appliance_environment(emulated)
-        answer = run_program(command, timeout_seconds=timeout_seconds, environment=environment, watch=watch)
+    answer = VIRT_SYSPREP.run(
+        *("--quiet", f"--format={image_format}", "-a", path, *_OPTIONS),
+        late=f"virt-sysprep did not finish the copy of {what} within {timeout_seconds:.0f} s",
+        timeout_seconds=timeout_seconds,
+        environment=appliance_environment(emulated),
+        watch=watch,
+    )
     if answer.status != 0:
         raise failure(path, image_format, answer.complaint, program="virt-sysprep", doing=f"prepare the disk of {what}")

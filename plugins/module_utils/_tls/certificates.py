@@ -63,11 +63,10 @@ def fits_key_type(key: t.Any, key_type: str) -> bool:
     return isinstance(key, ec.EllipticCurvePublicKey) and key.curve.key_size >= ec.SECP256R1.key_size
 
 
-def public_bytes(key: t.Any) -> bytes:
-    """A public key as bytes to compare."""
-    return bytes(
-        key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    )  # fmt: skip
+def is_key_of(key: PrivateKey | None, certificate: x509.Certificate) -> bool:
+    """Whether a key, if there is one, is a certificate's."""
+    form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    return key is not None and key.public_key().public_bytes(*form) == certificate.public_key().public_bytes(*form)
 
 
 def read_certificates(text: str, where: str) -> list[x509.Certificate]:
@@ -96,13 +95,13 @@ def read_revocation_lists(text: str) -> list[x509.CertificateRevocationList]:
     return found
 
 
-def as_pem(certificates: t.Iterable[x509.Certificate]) -> str:
-    """Certificates one after the other as PEM."""
-    return "".join(c.public_bytes(serialization.Encoding.PEM).decode("ascii") for c in certificates)
+def revoked_in(text: str) -> frozenset[tuple[x509.Name, int]]:
+    """The issuers and serial numbers of all that the revocation lists in a PEM text name."""
+    return frozenset((one.issuer, entry.serial_number) for one in read_revocation_lists(text) for entry in one)
 
 
-def lists_as_pem(several: t.Iterable[x509.CertificateRevocationList]) -> str:
-    """Revocation lists one after the other as PEM."""
+def as_pem(several: t.Iterable[x509.Certificate | x509.CertificateRevocationList]) -> str:
+    """Certificates, or revocation lists, one after the other as PEM."""
     return "".join(one.public_bytes(serialization.Encoding.PEM).decode("ascii") for one in several)
 
 

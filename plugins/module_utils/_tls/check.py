@@ -84,7 +84,7 @@ def check_key_pair(key_pair: KeyPairFiles, spec: TlsSpec) -> KeyPairState:
             hint=FOREIGN_HINT,
         )
     key = load_key(key_pair.key)
-    matches = key is not None and certs.public_bytes(key.public_key()) == certs.public_bytes(certificate.public_key())
+    matches = certs.is_key_of(key, certificate)
     key_reasons, misplaced = _check_key(key_pair, key, matches, spec.key_type)
     return KeyPairState(
         key_pair,

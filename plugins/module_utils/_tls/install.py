@@ -10,23 +10,16 @@ import os
 from .._base.errors import ConflictError, InputError
 from .._base.files import read_text, sync_folder
 from .._tls import certificates as certs
-from .certificates import x509
 from .files import CERTIFICATE_MODE, keep_backup, write_file
-from .paths import ROOT, KeyPairFiles, TrustFiles
+from .paths import ROOT, KeyPairFiles, Owner
 from .request import load_key, staged
 
 
-def install_cas(trust: TrustFiles, cas: list[x509.Certificate], *, valuable: bool) -> list[str]:
-    """Write the authorities that a host trusts. valuable: keep the file that was there. Returns what was kept."""
-    kept = keep_backup(trust.ca_file) if valuable else None
-    write_file(trust.ca_file, certs.as_pem(cas).encode(), trust.owner, CERTIFICATE_MODE)
-    return [kept] if kept else []
-
-
-def install_lists(trust: TrustFiles, text: str, *, valuable: bool) -> list[str]:
-    """Write the revocation lists of a host. valuable: keep the file that was there. Returns what was kept."""
-    kept = keep_backup(trust.revocations) if valuable else None
-    write_file(trust.revocations, text.encode(), trust.owner, CERTIFICATE_MODE)
+def install_trust(path: str, text: str, owner: Owner, *, valuable: bool) -> list[str]:
+    """Write the authorities that a host trusts, or its revocation lists. valuable: keep the file that was there.
+    Returns what was kept."""
+    kept = keep_backup(path) if valuable else None
+    write_file(path, text.encode(), owner, CERTIFICATE_MODE)
     return [kept] if kept else []
 
 
@@ -36,8 +29,7 @@ def install_certificate(key_pair: KeyPairFiles, text: str, *, valuable: bool) ->
     The two renames are not one: what a run that is killed between them leaves, finish_installation brings to its end.
     """
     certificate = certs.read_certificates(text, f"the answer for {key_pair.name}")[0]
-    key = load_key(staged(key_pair.key))
-    if key is None or certs.public_bytes(key.public_key()) != certs.public_bytes(certificate.public_key()):
+    if not certs.is_key_of(load_key(staged(key_pair.key)), certificate):
         raise ConflictError(f"the pending key for {key_pair.certificate} has changed in the meantime", hint="Run again")
     kept = [keep_backup(path) for path in (key_pair.key, key_pair.certificate)] if valuable else []
     # QEMU reads its certificate and need not own it.
@@ -51,14 +43,11 @@ def find_waiting_key(key_pair: KeyPairFiles) -> str | None:
     """Where the key of the certificate that waits is: beside the old one still, or in its place; None without one."""
     text = read_text(staged(key_pair.certificate)) or ""
     try:
-        wanted = certs.public_bytes(certs.read_certificates(text, key_pair.certificate)[0].public_key())
+        certificate = certs.read_certificates(text, key_pair.certificate)[0]
     except InputError:
         return None
-    for path in (staged(key_pair.key), key_pair.key):
-        key = load_key(path)
-        if key is not None and certs.public_bytes(key.public_key()) == wanted:
-            return path
-    return None
+    paths = (staged(key_pair.key), key_pair.key)
+    return next((path for path in paths if certs.is_key_of(load_key(path), certificate)), None)
 
 
 def finish_installation(key_pair: KeyPairFiles) -> None:

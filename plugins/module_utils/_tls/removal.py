@@ -77,7 +77,7 @@ def _remove_lists(trust: TrustFiles, known: t.Sequence[x509.Certificate], report
     left = [f"{trust.revocations}: of {certs.as_text(one.issuer)}, not of this cloud" for one in others]
     if len(others) == len(found):
         return left
-    _keep_only(trust, trust.revocations, certs.lists_as_pem(others), report)
+    _keep_only(trust, trust.revocations, certs.as_pem(others), report)
     return left
 
 

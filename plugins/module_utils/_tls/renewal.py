@@ -89,7 +89,11 @@ def prepare(places: TlsFiles, spec: TlsSpec, trust_update: TrustUpdate, report: 
         replace(check_key_pair(waiting.get(key_pair.name, key_pair), spec), key_pair=key_pair)
         for key_pair in places.key_pairs
     ]
-    plans = [(trust, *_checked(trust, spec, trust_update)) for trust in places.trusts]
+
+    def may_stay(ca: x509.Certificate) -> bool:
+        return ca in trust_update.tolerated or (ca not in spec.known and not trust_update.drop_unknown)
+
+    plans = [(trust, *check_trust(trust, trust_update.trust, may_stay, spec)) for trust in places.trusts]
     for trust in places.trusts:
         _refuse_unrevoked(trust, trust_update.revocations, spec)
     for trust, found, wanted in plans:
@@ -99,15 +103,6 @@ def prepare(places: TlsFiles, spec: TlsSpec, trust_update: TrustUpdate, report: 
         _note(state, report)
         if not trust_update.only_trust and (state.reasons or state.key_pair.name not in waiting):
             _keep_key_pair(state, spec, report)
-
-
-def _checked(
-    trust: TrustFiles, spec: TlsSpec, trust_update: TrustUpdate
-) -> tuple[list[x509.Certificate], list[x509.Certificate]]:  # fmt: skip
-    def may_stay(ca: x509.Certificate) -> bool:
-        return ca in trust_update.tolerated or (ca not in spec.known and not trust_update.drop_unknown)
-
-    return check_trust(trust, trust_update.trust, may_stay, spec)
 
 
 def _keep_trust(
@@ -124,7 +119,7 @@ def _keep_trust(
     report.act(
         f"{trust.ca_file}: {', '.join(certs.subject(ca) for ca in wanted)}",
         trust.kind,
-        lambda: install.install_cas(trust, wanted, valuable=valuable),
+        lambda: install.install_trust(trust.ca_file, certs.as_pem(wanted), trust.owner, valuable=valuable),
     )
 
 
@@ -135,7 +130,7 @@ def _keep_revocations(trust: TrustFiles, text: str, spec: TlsSpec, report: Renew
         return
     names = {ca.subject for ca in spec.known}
     lists = certs.read_revocation_lists(found or "")
-    wanted = text + certs.lists_as_pem(one for one in lists if one.issuer not in names)
+    wanted = text + certs.as_pem(one for one in lists if one.issuer not in names)
     if found == wanted:
         return
     # Two lists under one name cannot both count, and a broken one may be read by somebody: these are kept beside.
@@ -145,7 +140,7 @@ def _keep_revocations(trust: TrustFiles, text: str, spec: TlsSpec, report: Renew
     report.act(
         f"{trust.revocations}: {count} revoked",
         trust.kind,
-        lambda: install.install_lists(trust, wanted, valuable=valuable),
+        lambda: install.install_trust(trust.revocations, wanted, trust.owner, valuable=valuable),
     )
 
 

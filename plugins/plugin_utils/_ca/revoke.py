@@ -115,7 +115,7 @@ def _list_of(
         entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(certs.now()).build()
         builder = builder.add_revoked_certificate(entry)
     made = builder.sign(ca.key, hashes.SHA256())
-    return path, certs.lists_as_pem([made]), True
+    return path, certs.as_pem([made]), True
 
 
 def _read_list(path: Path) -> tuple[str, x509.CertificateRevocationList | tuple[()]]:

@@ -161,7 +161,7 @@ def load_key(path: Path, passphrase: str | None, certificate: x509.Certificate) 
         )
     if not isinstance(key, (certs.ec.EllipticCurvePrivateKey, certs.rsa.RSAPrivateKey)):
         raise InputError(f"{path} holds a key that is neither ECDSA nor RSA")
-    if certs.public_bytes(key.public_key()) != certs.public_bytes(certificate.public_key()):
+    if not certs.is_key_of(key, certificate):
         raise InputError(f"{path} does not hold the key of {certs.subject(certificate)}")
     return key
 

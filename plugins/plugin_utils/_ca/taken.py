@@ -60,8 +60,7 @@ def require_free(
 
 def _valid_servers(ca_store: CaStore, revocations: str) -> Iterator[x509.Certificate]:
     """What authorities have issued to servers, and has neither ended nor been revoked."""
-    lists = certs.read_revocation_lists(revocations)
-    revoked = {(one.issuer, entry.serial_number) for one in lists for entry in one}
+    revoked = certs.revoked_in(revocations)
     for certificate in ca_store.certificates():
         if (
             "server" in certs.purposes(certificate)

@@ -65,11 +65,10 @@ def decide_trust(
         warnings.append(
             f"Former authorities stay trusted while hosts have certificates from them: {', '.join(hosts_with_others)}"
         )
-    trusted = [current, *(lasting if trust_old else [])]
     return TrustState(
         signer=signer,
         accepted=_certificates([current] if is_settled else [current, *lasting]),
-        trust=_certificates(trusted),
+        trust=_certificates([current, *lasting] if trust_old else [current]),
         tolerated=() if drops else _certificates(lasting),
         drop_unknown=drops,
         warnings=tuple(warnings),

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 
 from ...module_utils._base.errors import UnreachableError, VirtError, as_virt_error
-from ...module_utils._base.xml import read_description
+from ...module_utils._base.xml import attribute, read_description
 from ...module_utils._host.connection import VirConnect, libvirt, map_in_threads, open_connection, translate_errors
 from ...module_utils._host.machines.record import state_name
 from ...module_utils._model.metadata.machine import read_notes
@@ -23,7 +23,6 @@ from .buffer import EventBuffer
 from .machines import PAUSED, SHUTOFF, Event, KnownMachines, SeenMachine
 from .registration import METADATA, machine_number, registered
 from .request import EventRequest
-from .threshold import set_thresholds
 from .words import PAUSED_REASON, SHUTOFF_REASON, word
 
 # Gets each event; returns when there is room for the next.
@@ -256,3 +255,20 @@ class HypervisorEvents:
                 threads=_THRESHOLD_THREADS,
                 timeout_seconds=_THRESHOLD_SECONDS,
             )
+
+
+def set_thresholds(conn: VirConnect, uuid: str, percent: int) -> None:
+    """Set the limit of each disk of a machine at this part of its size.
+
+    The limit is in the disk's file: where a qcow2 image has been written up to. A machine that has gone meanwhile, and
+    a disk that cannot have a limit, are passed over.
+    https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainSetBlockThreshold
+    """
+    with contextlib.suppress(libvirt.libvirtError, VirtError):
+        domain = conn.lookupByUUIDString(uuid)
+        for disk in read_description("the machine", domain.XMLDesc()).iterfind("devices/disk"):
+            device = attribute(disk, "target", "dev")
+            if device and disk.get("device", "disk") == "disk" and disk.find("readonly") is None:
+                with contextlib.suppress(libvirt.libvirtError):
+                    size_bytes = domain.blockInfo(device)[0]
+                    domain.setBlockThreshold(device, size_bytes * percent // 100)

@@ -16,17 +16,7 @@ from ...module_utils._host.connection import libvirt
 
 UNKNOWN = "unknown"
 # Of virDomainEventType, which has no prefix of its own.
-_CHANGES = (
-    "DEFINED",
-    "UNDEFINED",
-    "STARTED",
-    "SUSPENDED",
-    "RESUMED",
-    "STOPPED",
-    "SHUTDOWN",
-    "PMSUSPENDED",
-    "CRASHED",
-)
+_CHANGES = ("DEFINED", "UNDEFINED", "STARTED", "SUSPENDED", "RESUMED", "STOPPED", "SHUTDOWN", "PMSUSPENDED", "CRASHED")
 # Of virConnectDomainEventBlockJobStatus, whose prefix the names of other things have too.
 _BLOCK_JOBS = ("COMPLETED", "FAILED", "CANCELED", "READY")
 JOB_KIND = "VIR_DOMAIN_BLOCK_JOB_TYPE_"

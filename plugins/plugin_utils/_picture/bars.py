@@ -152,15 +152,11 @@ class Space:
     shared: bool
 
 
-def _said_storage(pool: Record) -> str | None:
-    return pool.get("shared_storage")
-
-
 def spaces_of(
     pools: Iterable[Record],
     machines: Sequence[Record],
     shared_types: t.Container[str],
-    storage_of: t.Callable[[Record], str | None] = _said_storage,
+    storage_of: t.Callable[[Record], str | None] = lambda pool: pool.get("shared_storage"),
 ) -> list[Space]:
     """The storage of a hypervisor by what it is, not by how many pools look into it.
 
@@ -172,13 +168,12 @@ def spaces_of(
     growth = _growth_mib(machines)
     spaces: list[list[Record]] = []
     for pool in pools:
-        if not pool.get("active") or pool.get("capacity_mib") is None:
-            continue
-        same = next((group for group in spaces if _same_space(group[0], pool, storage_of)), None)
-        if same is None:
-            spaces.append([pool])
-        else:
-            same.append(pool)
+        if pool.get("active") and pool.get("capacity_mib") is not None:
+            same = next((group for group in spaces if _same_space(group[0], pool, storage_of)), None)
+            if same is None:
+                spaces.append([pool])
+            else:
+                same.append(pool)
     found = []
     for group in spaces:
         first = group[0]
@@ -222,11 +217,7 @@ def _same_space(one: Record, other: Record, storage_of: t.Callable[[Record], str
     here, there = storage_of(one), storage_of(other)
     if here is not None and here == there:
         return True
-    if (
-        (here is None) != (there is None)
-        or one.get("type") not in _DIRECTORIES
-        or other.get("type") not in _DIRECTORIES
-    ):
+    if (here is None) != (there is None) or not {one.get("type"), other.get("type")} <= _DIRECTORIES:
         return False
     capacity = one["capacity_mib"]
     apart = abs((one.get("available_mib") or 0) - (other.get("available_mib") or 0))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -90,7 +91,8 @@ def picture_of(fleet: t.Any, settings: t.Any) -> Picture:
     says why it did not answer. settings: the hypervisors' inventory variables, or None. Raises InputError.
     """
     facts, records = _read(fleet)
-    capacities, silent = read_hosts({**facts, **_sentences(fleet)}, settings, PlacementOptions())
+    reasons = {str(name): answer for name, answer in fleet.items() if isinstance(answer, str)}
+    capacities, silent = read_hosts({**facts, **reasons}, settings, PlacementOptions())
     names = sorted(capacities, key=natural)
     shared = SharedStorage(facts[name] for name in names)
     spaces = {name: spaces_of(facts[name]["pools"], records[name], SHARED_POOLS, shared.name_of) for name in names}
@@ -159,30 +161,26 @@ def _read(fleet: t.Any) -> tuple[dict[str, Record], dict[str, Sequence[Record]]]
     return facts, records
 
 
-def _sentences(fleet: Mapping[str, t.Any]) -> dict[str, str]:
-    return {str(name): answer for name, answer in fleet.items() if isinstance(answer, str)}
-
-
 def _hypervisor(
     anchor: str, name: str, host: Record, records: Sequence[Record], options: HostOptions, spaces: Sequence[Space]
 ) -> ShownHypervisor:
     machines = tuple(machine_of(record) for record in records)
     certificates, ending = certificates_of(host)
     memory, vcpus = memory_bar(host, options), vcpu_bar(host, options)
+    amounts = memory_amounts(host, options)
     storage = [space_bar(space) for space in spaces]
     maintenance = host.get("maintenance")
-    badges = []
-    notes = []
+    warnings = []
     if maintenance:
-        badges.append(Note("warning", "In maintenance"))
         since = maintenance.get("since") or "an unknown time"
         reason = f": {maintenance['reason']}" if maintenance.get("reason") else ""
-        notes.append(Note("warning", visible(f"In maintenance since {since}{reason}")))
-    notes += [Note("warning", visible(sentence)) for sentence in ending]
+        warnings.append(f"In maintenance since {since}{reason}")
+    warnings += ending
     inactive = [str(pool["name"]) for pool in host["pools"] if not pool.get("active")]
     if inactive:
-        notes.append(Note("warning", visible(f"Not active: {counted(len(inactive), 'pool')} {', '.join(inactive)}")))
-    notes += [Note("warning", visible(error)) for error in host.get("errors") or []]
+        warnings.append(f"Not active: {counted(len(inactive), 'pool')} {', '.join(inactive)}")
+    warnings += host.get("errors") or []
+    notes = [Note("warning", visible(text)) for text in warnings]
     arriving = ", ".join(map(str, host.get("arriving") or []))
     if arriving:
         notes.append(Note("move", visible(f"Being moved here: {arriving}")))
@@ -200,14 +198,14 @@ def _hypervisor(
         facts=tuple(visible(text) for text in texts if text),
         uptime=uptime_of(host),
         certificates=visible(certificates),
-        badges=tuple(badges),
+        badges=(Note("warning", "In maintenance"),) if maintenance else (),
         notes=tuple(notes),
         bars=(memory, vcpus, *storage),
         machines=machines,
         states=", ".join(_counted_states(machines)),
         memory_percent=memory.percent,
         vcpu_percent=vcpus.percent,
-        free_mib=int(memory_amounts(host, options).total - memory_amounts(host, options).committed),
+        free_mib=int(amounts.total - amounts.committed),
     )
 
 
@@ -222,9 +220,7 @@ def _full(bars: t.Iterable[Bar]) -> t.Iterator[Note]:
 
 def _counted_states(machines: t.Iterable[ShownMachine]) -> list[str]:
     """``18 running`` and so on, the most frequent first."""
-    counts: dict[str, int] = {}
-    for machine in machines:
-        counts[machine.state] = counts.get(machine.state, 0) + 1
+    counts = Counter(machine.state for machine in machines)
     return [f"{number} {state}" for state, number in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
 
 
@@ -244,11 +240,7 @@ def _total_bars(hosts: Sequence[tuple[Record, HostOptions]], spaces: Mapping[str
     """The bars of the whole cloud. Storage that several hypervisors share counts once."""
     if not hosts:
         return []
-    memory = sum((memory_amounts(host, options) for host, options in hosts), NOTHING)
-    vcpus = sum((vcpu_amounts(host, options) for host, options in hosts), NOTHING)
+    memory = sum((memory_amounts(*host) for host in hosts), NOTHING)
+    vcpus = sum((vcpu_amounts(*host) for host in hosts), NOTHING)
     storage = total_of(space for of_host in spaces.values() for space in of_host)
-    return [
-        memory_allocation(memory),
-        vcpu_allocation(vcpus),
-        storage_bar("Storage", storage),
-    ]
+    return [memory_allocation(memory), vcpu_allocation(vcpus), storage_bar("Storage", storage)]

@@ -77,22 +77,27 @@ def tpm_state(domain: etree._Element, uuid: str) -> tuple[str, str, list[str]] |
 
 def copy_in(source: str, target: str) -> None:
     """Copy a file of the hypervisor into a backup; for its owner alone. Raises HostError."""
-    try:
+    with _named_errors(f"cannot copy {source} to {target}"):
         _copy(source, target)
+
+
+@contextlib.contextmanager
+def _named_errors(what: str) -> t.Iterator[None]:
+    """Inside the block, an error of the system is raised as HostError. what: what could not be done."""
+    try:
+        yield
     except OSError as exc:
-        raise HostError(f"cannot copy {source} to {target}: {exc.strerror}") from exc
+        raise HostError(f"{what}: {exc.strerror}") from exc
 
 
 def nvram_is_there(backup: str, name: str, path: str) -> bool:
     """Whether the UEFI variables of a backup are in their place, as after a run that was killed. Raises ConflictError
     for others that are, and HostError."""
-    try:
+    with _named_errors(f"cannot read {path}"):
         if not os.path.lexists(path):
             return False
         if _is_same(backup, name, path):
             return True
-    except OSError as exc:
-        raise HostError(f"cannot read {path}: {exc.strerror}") from exc
     raise ConflictError(
         f"{path} is there already, and may hold the UEFI variables of another machine",
         hint=f"If nobody needs it: rm {path}",
@@ -105,45 +110,36 @@ def write_nvram(backup: str, name: str, path: str, *, replace: bool) -> bool:
     libvirt gives the file to QEMU when the machine starts. False where they are there already, as after a run that was
     killed. Raises ConflictError, HostError.
     """
-    try:
+    with _named_errors(f"cannot write {path}"):
         _drop(path + _DRAFT)
         if not replace and nvram_is_there(backup, name, path):
             return False
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         _take_out(backup, name, path)
-    except OSError as exc:
-        raise HostError(f"cannot write {path}: {exc.strerror}") from exc
     return True
 
 
 def read_nvram(path: str) -> bytes | None:
     """The UEFI variables of a machine; None where there are none yet. Raises HostError."""
-    try:
-        with open_inside(*os.path.split(path)) as descriptor:
-            return _read(descriptor)
-    except FileNotFoundError:
-        return None
-    except OSError as exc:
-        raise HostError(f"cannot read {path}: {exc.strerror}") from exc
+    folder, file = os.path.split(path)
+    with _named_errors(f"cannot read {path}"), contextlib.suppress(FileNotFoundError), open_inside(folder, file) as fd:
+        return _read(fd)
+    return None
 
 
 def take_back(path: str, content: bytes | None) -> None:
     """Put UEFI variables back as they were. content: None where there were none. Raises HostError."""
-    try:
+    with _named_errors(f"cannot write {path}"), contextlib.suppress(FileNotFoundError):
         if content is None:
             os.unlink(path)
-            return
-        _write_over(path, io.BytesIO(content))
-    except FileNotFoundError:
-        pass
-    except OSError as exc:
-        raise HostError(f"cannot write {path}: {exc.strerror}") from exc
+        else:
+            _write_over(path, io.BytesIO(content))
 
 
 def tpm_is_there(backup: str, names: t.Sequence[str], uuid: str, directory: str) -> bool:
     """As nvram_is_there, of the state of a TPM. names, uuid, directory: as of write_tpm."""
     path = f"{_SWTPM}/{uuid}/{directory}"
-    try:
+    with _named_errors(f"cannot read {path}"):
         there = _state_in(path)
         if not there:
             return False
@@ -151,8 +147,6 @@ def tpm_is_there(backup: str, names: t.Sequence[str], uuid: str, directory: str)
             _is_same(backup, name, f"{path}/{tpm_file(name)}") for name in names
         ):
             return True
-    except OSError as exc:
-        raise HostError(f"cannot read {path}: {exc.strerror}") from exc
     raise ConflictError(f"{path} holds the state of a TPM already", hint=f"If nobody needs it: rm -r {_SWTPM}/{uuid}")
 
 
@@ -172,7 +166,7 @@ def write_tpm(
     run that was killed. Raises ConflictError and HostError.
     """
     path = f"{_SWTPM}/{uuid}/{directory}"
-    try:
+    with _named_errors(f"cannot write {path}"):
         _drop_drafts(path)
         if not replace and tpm_is_there(backup, names, uuid, directory):
             return
@@ -183,8 +177,6 @@ def write_tpm(
             sync_folder(path)
         else:
             _write_directory(backup, names, path)
-    except OSError as exc:
-        raise HostError(f"cannot write {path}: {exc.strerror}") from exc
 
 
 def _state_in(path: str) -> list[str]:
@@ -221,12 +213,8 @@ def _write_directory(backup: str, names: t.Sequence[str], path: str) -> None:
 
 def remove_tpm(uuid: str) -> None:
     """Delete what write_tpm has written for a machine that was not there. Raises HostError."""
-    try:
+    with _named_errors(f"cannot remove {_SWTPM}/{uuid}"), contextlib.suppress(FileNotFoundError):
         shutil.rmtree(f"{_SWTPM}/{uuid}")
-    except FileNotFoundError:
-        pass
-    except OSError as exc:
-        raise HostError(f"cannot remove {_SWTPM}/{uuid}: {exc.strerror}") from exc
 
 
 def tpm_name(file: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ..._base.errors import ConflictError, HostError, InputError, UnsupportedError
 from ..._base.xml import parse_xml, read_description
 from ..._model.xml.guest_cpu import GuestCpu, guest_cpu_from_xml
-from ..connection import VirConnect, libvirt, translate_error, translate_errors
+from ..connection import VirConnect, libvirt, translate_error, translate_errors, version_text
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,6 @@ def _is_known(conn: VirConnect, cpu: GuestCpu) -> bool:
             return False
         raise translate_error(exc, "libvirt finds no common CPU", "cpus") from exc
     return True
-
-
-def version_text(number: int) -> str:
-    """A version as people read it; libvirt writes 9.0.0 as 9000000."""
-    return f"{number // 1_000_000}.{number // 1_000 % 1_000}.{number % 1_000}"
 
 
 def _required(cpu: GuestCpu) -> frozenset[str]:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection
 from ..._base.errors import VirtError
 from ..._base.xml import MIB, etree, read_description
 from ..._model.image.name import parse_image_volume
-from ..connection import VirConnect, by_name, is_local, of_those_there, translate_errors
+from ..connection import VirConnect, by_name, is_local, of_those_there, translate_errors, version_text
 from ..machines.listing import observe_machines
 from ..machines.record import ACTIVE_STATES
-from .cpu_baseline import observe_guest_cpu, version_text
+from .cpu_baseline import observe_guest_cpu
 from .maintenance import read_maintenance
 from .networks import observe_bridges, observe_networks
 from .pools import observe_pools

@@ -101,7 +101,7 @@ def export_machine(domain: etree._Element, notes: MachineNotes | None, facts: Ma
     settle_boot_order(disks.entries, nics.entries)
     wanted: Values = {
         **core,
-        **_texts(values),
+        **{key: values[key] for key in ("title", "description") if values.get(key)},
         **_said_of_machine(domain, facts),
         **_remembered(remembered),
         **firmware,
@@ -191,10 +191,6 @@ def _firmware(domain: etree._Element) -> Values:
         feature is not None and feature.get("enabled") == "yes"
     )
     return {"firmware": "efi", "secure_boot": secure}
-
-
-def _texts(values: Values) -> Values:
-    return {key: values[key] for key in ("title", "description") if values.get(key)}
 
 
 def _said_of_machine(domain: etree._Element, facts: MachineFacts) -> Values:

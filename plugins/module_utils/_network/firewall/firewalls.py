@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from ..._base.errors import Mistakes
 from .firewalld import Firewalld, plan_firewalld
-from .iptables import IptablesInput, RulesFile, plan_iptables
-from .nftables import BootFile, plan_nftables
+from .iptables import IptablesInput, plan_iptables
+from .nftables import NftablesFile, plan_nftables
 from .openings import Ports
-from .plan import FirewallPlan, FirewallSpec
+from .plan import BootFile, FirewallPlan, FirewallSpec
 from .rules import Chains
 from .ruleset import InputChain
 from .ufw import Ufw, plan_ufw
@@ -32,8 +32,8 @@ class Firewalls:
     firewalld: Firewalld | None = None
     ufw: Ufw | None = None
     chains: tuple[InputChain, ...] = ()
-    boot_file: BootFile | None = None
-    tables: tuple[tuple[IptablesInput, RulesFile | None], ...] = ()
+    boot_file: NftablesFile | None = None
+    tables: tuple[tuple[IptablesInput, BootFile[IptablesInput] | None], ...] = ()
 
     def names(self, ports: tuple[Ports, ...]) -> list[str]:
         """The firewalls that would not let the whole internet in at all of these ports; none when nothing filters."""

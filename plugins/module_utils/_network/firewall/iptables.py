@@ -14,13 +14,13 @@ import contextlib
 import ipaddress
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..._base.errors import UnsupportedError, VirtError
 from ..switch.guarded import Command, GuardedFile
 from .openings import Opening, Ports, Source, complement, in_order
-from .plan import MARK, Difference, FirewallPlan, FirewallSpec, fails
+from .plan import MARK, BootFile, Difference, FirewallPlan, FirewallSpec, fails
 from .rules import Chains, Condition, Rule, Verdict, rules_as_openings
 
 CHAIN = "BRINE-VIRT"
@@ -43,19 +43,6 @@ class IptablesInput:
     def called(self) -> bool:
         """Whether it calls our chain."""
         return any(rule.target == CHAIN for rule in self.rules.chains.get("INPUT", ()))
-
-
-@dataclass(frozen=True)
-class RulesFile:
-    """The file that the host loads such rules from, and the INPUT that any such text makes.
-
-    input_of: raises VirtError where the text cannot be loaded.
-    """
-
-    path: str
-    text: str
-    mode: int
-    input_of: Callable[[str], IptablesInput]
 
 
 def read_rules(listing: str, version: int, tool: str) -> IptablesInput:
@@ -134,7 +121,7 @@ def _ports(words: str) -> tuple[Ports, ...]:
     return tuple(Ports(int(first or 0), int(last or 65535) if joint else int(first)) for first, joint, last in pairs)
 
 
-def plan_iptables(spec: FirewallSpec, running: IptablesInput, boot: RulesFile | None) -> FirewallPlan:
+def plan_iptables(spec: FirewallSpec, running: IptablesInput, boot: BootFile[IptablesInput] | None) -> FirewallPlan:
     """The change that lets in whom the spec names, as far as this version of IP goes.
 
     boot: None where it is not known what loads the rules. Raises UnsupportedError, with the lines that a person would
@@ -192,7 +179,7 @@ def _commands(tool: str, openings: tuple[Opening, ...], *, called: bool) -> tupl
 
 
 def _boot_change(
-    running: IptablesInput, wanted: tuple[Opening, ...], boot: RulesFile | None, *, needed: bool
+    running: IptablesInput, wanted: tuple[Opening, ...], boot: BootFile[IptablesInput] | None, *, needed: bool
 ) -> tuple[tuple[GuardedFile, ...], tuple[Difference, ...]]:
     """The file that has to change so that the host boots with the wanted rules. needed: the running ones change too."""
     if boot is None:
@@ -200,10 +187,10 @@ def _boot_change(
             raise _by_hand(running, wanted, "it is not known what loads the rules when the host boots")
         return (), ()
     try:
-        if _has(boot.input_of(boot.text), wanted):
+        if _has(boot.made_of(boot.text), wanted):
             return (), ()
         text = _with_rules(boot.text, wanted)
-        made = _has(boot.input_of(text), wanted)
+        made = _has(boot.made_of(text), wanted)
     except VirtError as exc:
         if needed and wanted:
             raise _by_hand(running, wanted, f"what {boot.path} makes cannot be tried: {exc.what}") from exc
@@ -212,10 +199,7 @@ def _boot_change(
         if needed and wanted:
             raise _by_hand(running, wanted, f"{boot.path} has no rules for INPUT")
         return (), ()
-    return (
-        (GuardedFile(boot.path, text, mode=boot.mode, before=boot.text),),
-        (Difference(boot.path, tuple(boot.text.splitlines()), tuple(text.splitlines())),),
-    )
+    return boot.changed(text)
 
 
 def _with_rules(text: str, wanted: tuple[Opening, ...]) -> str:

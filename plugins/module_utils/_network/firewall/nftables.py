@@ -15,16 +15,17 @@ network namespace of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..._base.errors import UnsupportedError, VirtError
 from ..switch.guarded import Command, GuardedFile
 from .openings import Opening, in_order
-from .plan import MARK, Difference, FirewallPlan, FirewallSpec, fails
+from .plan import MARK, BootFile, Difference, FirewallPlan, FirewallSpec, fails
 from .rules import Chains, Rule, Verdict, rules_as_openings
 from .ruleset import InputChain
 
+NftablesFile = BootFile[tuple[InputChain, ...]]
 _PREFIX = "brine_virt_"
 _BEGIN, _END = f"# BEGIN {MARK}", f"# END {MARK}"
 _BLOCK = re.compile(rf"\n?^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$\n?", re.DOTALL | re.MULTILINE)
@@ -35,19 +36,6 @@ _FORGET = """nft --handle list chain "$1" "$2" "$3" | sed -n "s/.*jump $4 .*# ha
 while read -r handle; do nft delete rule "$1" "$2" "$3" handle "$handle" || exit 1; done
 nft delete chain "$1" "$2" "$4"
 """
-
-
-@dataclass(frozen=True)
-class BootFile:
-    """The file that the host loads its rules from when it boots, and the input chains that any such text makes.
-
-    chains_of: raises VirtError where the text cannot be loaded.
-    """
-
-    path: str
-    text: str
-    mode: int
-    chains_of: Callable[[str], tuple[InputChain, ...]]
 
 
 @dataclass(frozen=True)
@@ -108,7 +96,7 @@ class _Place:
         return back.commands()
 
 
-def plan_nftables(spec: FirewallSpec, running: Iterable[InputChain], boot: BootFile | None) -> FirewallPlan:
+def plan_nftables(spec: FirewallSpec, running: Iterable[InputChain], boot: NftablesFile | None) -> FirewallPlan:
     """The change that lets in whom the spec names, through all of these chains.
 
     boot: None where it is not known what loads the rules. Raises UnsupportedError, with the lines that a person would
@@ -156,7 +144,7 @@ def _without(rules: Chains, name: str) -> dict[str, tuple[Rule, ...]]:
 
 
 def _boot_change(
-    places: list[_Place], boot: BootFile | None, *, needed: bool
+    places: list[_Place], boot: NftablesFile | None, *, needed: bool
 ) -> tuple[tuple[GuardedFile, ...], tuple[Difference, ...]]:
     """The file that has to change so that the host boots with the wanted rules. needed: the running ones change too."""
     missing = [place for place in places if place.wanted]
@@ -171,10 +159,10 @@ def _boot_change(
         raise _by_hand(missing, f"{odd[0]} cannot be written in a command")
     _check_marks(boot)
     try:
-        if _makes(boot.chains_of(boot.text), places):
+        if _makes(boot.made_of(boot.text), places):
             return (), ()
         text = _with_block(boot.text, missing)
-        made = _makes(boot.chains_of(text), places)
+        made = _makes(boot.made_of(text), places)
     except VirtError as exc:
         if needed and missing:
             raise _by_hand(missing, f"what {boot.path} makes cannot be tried: {exc.what}") from exc
@@ -183,10 +171,7 @@ def _boot_change(
         if needed and missing:
             raise _by_hand(missing, f"{boot.path} does not make the rules that the host has now")
         return (), ()
-    return (
-        (GuardedFile(boot.path, text, mode=boot.mode, before=boot.text),),
-        (Difference(boot.path, tuple(boot.text.splitlines()), tuple(text.splitlines())),),
-    )
+    return boot.changed(text)
 
 
 def _makes(chains: Iterable[InputChain], running: list[_Place]) -> bool:
@@ -196,7 +181,7 @@ def _makes(chains: Iterable[InputChain], running: list[_Place]) -> bool:
     return found == {place.key: place.wanted for place in running if place.wanted}
 
 
-def _check_marks(boot: BootFile) -> None:
+def _check_marks(boot: NftablesFile) -> None:
     """Refuse a file in which the end of our block is missing: what stands after it would be taken for ours."""
     marks = [line for line in boot.text.splitlines() if line in (_BEGIN, _END)]
     if marks not in ([], [_BEGIN, _END]):

@@ -18,8 +18,9 @@ from ..commands import is_active, run
 from .addresses import Outside, read_addresses
 from .firewalld import Firewalld, read_service, read_zones
 from .firewalls import Firewalls
-from .iptables import IptablesInput, RulesFile, read_rules
-from .nftables import BootFile
+from .iptables import IptablesInput, read_rules
+from .nftables import NftablesFile
+from .plan import BootFile
 from .ruleset import InputChain, read_ruleset
 from .ufw import Ufw, read_ufw
 
@@ -35,15 +36,10 @@ nft --file "$file" && nft --json list ruleset
 """
 _TRY_IPTABLES = '"$1-restore" <"$2" && "$1" -S'
 # Where distributions keep the rules of iptables: the service that loads them, and its file, by version of IP.
+_NETFILTER = "netfilter-persistent.service"
 _RULES_FILES = {
-    4: (
-        ("netfilter-persistent.service", "/etc/iptables/rules.v4"),
-        ("iptables.service", "/etc/sysconfig/iptables"),
-    ),
-    6: (
-        ("netfilter-persistent.service", "/etc/iptables/rules.v6"),
-        ("ip6tables.service", "/etc/sysconfig/ip6tables"),
-    ),
+    4: ((_NETFILTER, "/etc/iptables/rules.v4"), ("iptables.service", "/etc/sysconfig/iptables")),
+    6: ((_NETFILTER, "/etc/iptables/rules.v6"), ("ip6tables.service", "/etc/sysconfig/ip6tables")),
 }
 
 
@@ -56,9 +52,9 @@ def observe_firewalls(outside: Outside) -> Firewalls:
     """All that filters now. Raises HostError."""
     firewalld = _observe_firewalld()
     ufw = None if firewalld is not None else _observe_ufw()
-    chains = _observe_chains()
+    chains = read_ruleset(run("nft", "--json", "list", "ruleset")) if shutil.which("nft") is not None else ()
     boot_file = _nftables_file(outside.links) if chains else None
-    tables: list[tuple[IptablesInput, RulesFile | None]] = []
+    tables: list[tuple[IptablesInput, BootFile[IptablesInput] | None]] = []
     if firewalld is None:
         of_iptables = _observe_iptables(chains, boot_file)
         seen = {(table.version, table.tool) for table in of_iptables}
@@ -74,18 +70,17 @@ def _observe_firewalld() -> Firewalld | None:
     if shutil.which("firewall-cmd") is None or not is_active("firewalld.service"):
         return None
     running = read_zones(run("firewall-cmd", "--list-all-zones"))
-    named = {name for zone in running.values() for name in zone.services} - _OTHER_SERVICES
-    named |= {
-        name
-        for zone in running.values()
-        for rule in zone.rich_rules
-        for name in re.findall(r'service name="([^"]+)"', rule)
-    } - _OTHER_SERVICES
+    named: set[str] = set()
+    for zone in running.values():
+        named.update(zone.services, *(re.findall(r'service name="([^"]+)"', rule) for rule in zone.rich_rules))
     return Firewalld(
         default_zone=run("firewall-cmd", "--get-default-zone").strip(),
         running=running,
         permanent=read_zones(run("firewall-cmd", "--permanent", "--list-all-zones")),
-        services={name: read_service(run("firewall-cmd", f"--info-service={name}")) for name in sorted(named)},
+        services={
+            name: read_service(run("firewall-cmd", f"--info-service={name}"))
+            for name in sorted(named - _OTHER_SERVICES)
+        },
     )
 
 
@@ -97,11 +92,7 @@ def _observe_ufw() -> Ufw | None:
     return read_ufw(filter(None, rules), read_text("/etc/default/ufw") or "")
 
 
-def _observe_chains() -> tuple[InputChain, ...]:
-    return read_ruleset(run("nft", "--json", "list", "ruleset")) if shutil.which("nft") is not None else ()
-
-
-def _observe_iptables(chains: tuple[InputChain, ...], boot_file: BootFile | None) -> list[IptablesInput]:
+def _observe_iptables(chains: tuple[InputChain, ...], boot_file: NftablesFile | None) -> list[IptablesInput]:
     """INPUT, for each version of IP, of the iptables in use: the one that writes nftables, or the old one."""
     written = _chains_of_file(boot_file)
     found = []
@@ -121,12 +112,12 @@ def _observe_iptables(chains: tuple[InputChain, ...], boot_file: BootFile | None
     return found
 
 
-def _chains_of_file(boot_file: BootFile | None) -> set[tuple[str, str, str]]:
+def _chains_of_file(boot_file: NftablesFile | None) -> set[tuple[str, str, str]]:
     """The chains that somebody wrote into the file of nftables."""
     if boot_file is None:
         return set()
     try:
-        return {_key(chain) for chain in boot_file.chains_of(boot_file.text)}
+        return {_key(chain) for chain in boot_file.made_of(boot_file.text)}
     except HostError:
         return set()
 
@@ -146,7 +137,7 @@ def _first_program(*names: str) -> str | None:
     return next((name for name in names if shutil.which(name) is not None), None)
 
 
-def _nftables_file(links: tuple[str, ...]) -> BootFile | None:
+def _nftables_file(links: tuple[str, ...]) -> NftablesFile | None:
     """The file that nftables.service loads, None where the service is not enabled or loads something else."""
     answer = _unit_properties("nftables.service", "UnitFileState", "ExecStart")
     command = re.search(r"argv\[\]=\S*nft (?:-f|--file) (/\S+) ;", answer)
@@ -167,14 +158,14 @@ def _try_nftables(links: tuple[str, ...], text: str) -> tuple[InputChain, ...]:
         return read_ruleset(run("unshare", "--net", "sh", "-c", _TRY_NFT, "sh", file.name, *names))
 
 
-def _rules_file(table: IptablesInput) -> RulesFile | None:
+def _rules_file(table: IptablesInput) -> BootFile[IptablesInput] | None:
     """The file that a service loads the rules of iptables from when the host boots, None where none does."""
     for unit, path in _RULES_FILES[table.version]:
         if not os.path.exists(path) or "UnitFileState=enabled" not in _unit_properties(unit, "UnitFileState"):
             continue
         text = read_text_to_change(path)
         if text is not None:
-            return RulesFile(path, text, _mode(path), functools.partial(_try_iptables, table))
+            return BootFile(path, text, _mode(path), functools.partial(_try_iptables, table))
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import shlex
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..._base.errors import ConflictError, HostError
@@ -19,6 +19,7 @@ from .rules import Chains
 # What the switch calls the change, and what every rule of ours is known by where a firewall has comments.
 CHANGE_NAME = "firewall"
 MARK = "brine.virt"
+Made = t.TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,24 @@ class Difference:
     before: tuple[str, ...]
     after: tuple[str, ...]
     tried: bool = False
+
+
+@dataclass(frozen=True)
+class BootFile(t.Generic[Made]):
+    """The file that the host loads its rules from when it boots, and what any such text makes.
+
+    made_of: raises VirtError where the text cannot be loaded.
+    """
+
+    path: str
+    text: str
+    mode: int
+    made_of: Callable[[str], Made]
+
+    def changed(self, text: str) -> tuple[tuple[GuardedFile, ...], tuple[Difference, ...]]:
+        """The change of the file into one with this text, and what to show of it."""
+        file = GuardedFile(self.path, text, mode=self.mode, before=self.text)
+        return (file,), (Difference(self.path, tuple(self.text.splitlines()), tuple(text.splitlines())),)
 
 
 def fails(*command: str) -> Command:

@@ -17,9 +17,9 @@ from ..commands import run
 from ..observe import Network
 from ..spec import STP_DELAY_SECONDS, vlan_word
 from ..switch.guarded import Command, GuardedFile
-from .interfaces import HEAD, Stanza, bridge_file, iface_stanzas, sources, stanzas
+from .interfaces import Stanza, bridge_file, iface_stanzas, sources, stanzas
 from .kernel import kernel_commands
-from .manager import Parts, WantedBridge, check_is_known, check_routes_are_known, delete_link
+from .manager import HEAD, Parts, WantedBridge, check_is_known, check_routes_are_known, delete_link
 
 MAIN = "/etc/network/interfaces"
 LASTING = "/etc/network/interfaces.d"
@@ -93,7 +93,6 @@ class IfupdownManager:
         )
         ports = uplink.below if uplink and uplink.vlan is None else ()
         known = [port for port in ports if any(iface_stanzas(text, port) for _path, text in _files())]
-        made = [uplink.port] if uplink and (uplink.bond or uplink.vlan is not None) else []
         with_trial = ("--force", f"--interfaces={trial}")
         return Parts(
             files=(GuardedFile(lasting, text, trial, before=before),),
@@ -104,7 +103,7 @@ class IfupdownManager:
             ),
             leave=(("ifdown", *with_trial, spec.name), *(("ifdown", *with_trial, port) for port in ports)),
             restore=(
-                *(delete_link(name) for name in (spec.name, *made)),
+                *(delete_link(name) for name in wanted.made_links),
                 *((*_UP, "--force", port) for port in known),
             ),
             last_resort=(("systemctl", "restart", "networking.service"),),

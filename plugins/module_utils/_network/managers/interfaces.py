@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from ..._base.errors import UnsupportedError
 from ..._model.spec.network import family
 from ..spec import STP_DELAY_SECONDS, BridgeSpec, Uplink, vlan_word
-from .manager import BY_HAND
+from .manager import BY_HAND, HEAD
 
-HEAD = "# Made by brine.virt, role virt_bridge: "
 # The first words of a stanza.
 _STANZAS = (
     "auto",
@@ -101,7 +100,7 @@ def bridge_file(
         lines += [f"mapping {name}", "    script grep", f"    map {port}", f"iface {port} inet manual"]
         lines += [f"    {word} {value}" for word, value in of_port if name == first]
     made = _stanzas_of(spec) if spec.addressing else of_bridge or [Stanza(spec.name, "inet", "manual", ())]
-    before, after = _making(spec, uplink, mac, silent=_is_silent(spec) if spec.addressing else not of_bridge)
+    before, after = _making(spec, uplink, mac, silent=spec.silent if spec.addressing else not of_bridge)
     lines += ["", f"auto {spec.name}"]
     for number, stanza in enumerate(made):
         lines.append(f"iface {spec.name} {stanza.family} {stanza.method}")
@@ -171,10 +170,6 @@ def _making(spec: BridgeSpec, uplink: Uplink | None, mac: str, *, silent: bool) 
     before += [f"ip link set dev {port} addrgenmode none", f"ip link set dev {port} master {name} up"]
     before += [f"bridge vlan add dev {port} vid {vlan_word(*vlans)}" for vlans in spec.vlans or ()]
     return before, after
-
-
-def _is_silent(spec: BridgeSpec) -> bool:
-    return not (spec.of_family(6) or spec.asks_dhcp4 or spec.dhcp6 or spec.accept_ra)
 
 
 def _stanzas_of(spec: BridgeSpec) -> list[Stanza]:

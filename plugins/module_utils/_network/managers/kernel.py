@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ..observe import BridgeState
-from ..spec import STP_DELAY_SECONDS, vlan_word
+from ..spec import STP_DELAY_SECONDS, numbers_in, ranges_of, vlan_word
 from ..switch.guarded import Command
 from .manager import WantedBridge
 
@@ -56,8 +54,8 @@ def kernel_commands(wanted: WantedBridge) -> tuple[tuple[Command, ...], tuple[Co
 
 def vlan_difference(wanted: Ranges, have: Ranges) -> tuple[Ranges, Ranges]:
     """The VLANs that are there and not wanted, and those that are wanted and not there, as ranges."""
-    want_numbers, have_numbers = _numbers(wanted), _numbers(have)
-    return _ranges(have_numbers - want_numbers), _ranges(want_numbers - have_numbers)
+    want_numbers, have_numbers = numbers_in(wanted), numbers_in(have)
+    return ranges_of(have_numbers - want_numbers), ranges_of(want_numbers - have_numbers)
 
 
 def _set(bridge: str, have: BridgeState, want: BridgeState) -> list[Command]:
@@ -77,17 +75,3 @@ def _set(bridge: str, have: BridgeState, want: BridgeState) -> list[Command]:
 
 def _vlan(act: str, port: str, vlans: tuple[int, int]) -> Command:
     return ("bridge", "vlan", act, "dev", port, "vid", vlan_word(*vlans))
-
-
-def _numbers(ranges: Ranges) -> set[int]:
-    return {number for first, last in ranges for number in range(first, last + 1)}
-
-
-def _ranges(numbers: Iterable[int]) -> Ranges:
-    found: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        if found and found[-1][1] == number - 1:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return tuple(found)

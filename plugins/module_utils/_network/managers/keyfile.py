@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from ..._base.errors import UnsupportedError
 from ..._model.spec.network import family
 from ..spec import STP_DELAY_SECONDS, BridgeSpec, Uplink, vlan_word
-from .manager import BY_HAND
-from .sections import Section, as_text, parse, with_entries
+from .manager import BY_HAND, HEAD
+from .sections import Section, as_text, changed_text, parse, with_entries
 
-HEAD = "# Made by brine.virt, role virt_bridge: "
 # Of ours alone; any number would do that is none of somebody else's names.
 _NAMESPACE = uuid.UUID("5f0cbb2e-3c0c-5d0a-8d52-6a3b3d8a0c11")
 # Groups about the network that a link is in go to the bridge; all others but these stay with the link.
@@ -106,6 +105,7 @@ def bridge_profiles(
     head = f"{HEAD}{f'from {origin}' if groups else 'of its own'}.\n"
     name, port_name = profile_names(spec.name)
     connection = [entry for group in groups if group.name == "connection" for entry in group.entries]
+    of_network = [(key, value) for key, value in connection if key not in _OWN_KEYS]
     taken = [group for group in groups if group.name in _GROUPS_OF_THE_BRIDGE]
     if not groups:
         taken = [Section("ipv4", (("method", "disabled"),)), Section("ipv6", (("method", "disabled"),))]
@@ -114,7 +114,7 @@ def bridge_profiles(
         taken.append(Section("ipv4", (("method", "auto"),)))
     alone6 = any((group.name, dict(group.entries).get("method")) == ("ipv4", "disabled") for group in taken)
     own = (
-        _connection(name, "bridge", spec.name, (("autoconnect-slaves", "1"), *_network_keys(connection))),
+        _connection(name, "bridge", spec.name, (("autoconnect-slaves", "1"), *of_network)),
         Section("bridge", (("mac-address", mac), ("stp", "false"), ("forward-delay", "0"))),
         *(_patient(_with_metric(group, metrics or {}), alone=alone6) for group in taken),
     )
@@ -150,12 +150,7 @@ def bridge_profiles(
 
 def changed_profile(text: str, spec: BridgeSpec, *, port: bool) -> str:
     """One of our profiles with what the spec names in it, and all else as it is."""
-    before = parse(text)
-    after = _port_with(before, spec) if port else _bridge_with(before, spec)
-    if after == before:
-        return text
-    comments = [line for line in text.splitlines() if line.startswith("#")]
-    return "".join(f"{line}\n" for line in comments) + as_text(after)
+    return changed_text(text, lambda sections: (_port_with if port else _bridge_with)(sections, spec))
 
 
 def uuid_of(text: str) -> str:
@@ -181,10 +176,6 @@ def _profile(
 def _connection(name: str, kind: str, interface: str, more: Iterable[tuple[str, str]]) -> Section:
     known = (("id", name.rsplit(".", 1)[0]), ("uuid", profile_uuid(name)), ("type", kind))
     return Section("connection", (*known, ("interface-name", interface), *more))
-
-
-def _network_keys(connection: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(entry for entry in connection if entry[0] not in _OWN_KEYS)
 
 
 def _port_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section, ...]:
@@ -261,8 +252,7 @@ def _method4(spec: BridgeSpec) -> str:
 
 
 def _method6(spec: BridgeSpec) -> str:
-    silent = not (spec.of_family(6) or spec.asks_dhcp4 or spec.dhcp6 or spec.accept_ra)
-    listens = not silent and spec.accept_ra is not False and not spec.alone
+    listens = not spec.silent and spec.accept_ra is not False and not spec.alone
     if listens:
         if spec.dhcp6 is False:
             raise UnsupportedError(
@@ -274,4 +264,4 @@ def _method6(spec: BridgeSpec) -> str:
         return "dhcp"
     if spec.of_family(6):
         return "manual"
-    return "disabled" if silent else "link-local"
+    return "disabled" if spec.silent else "link-local"

@@ -16,6 +16,8 @@ from ..observe import Link, Network
 from ..spec import BridgeSpec, Uplink
 from ..switch.guarded import Command, GuardedFile
 
+# The first line of each file of ours begins so.
+HEAD = "# Made by brine.virt, role virt_bridge: "
 BY_HAND = "Create the bridge by hand: an existing bridge is left as it is"
 
 
@@ -39,6 +41,12 @@ class WantedBridge:
     def port(self) -> Link | None:
         """The bridge's port as it is, where it is there."""
         return self.network.links.get(self.uplink.port) if self.uplink else None
+
+    @property
+    def made_links(self) -> tuple[str, ...]:
+        """The interfaces that are there only for it: the bridge itself, and a bond or VLAN that is made below it."""
+        made = self.uplink.made if self.uplink else ""
+        return (self.spec.name, made) if made else (self.spec.name,)
 
 
 @dataclass(frozen=True)

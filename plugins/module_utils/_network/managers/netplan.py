@@ -19,7 +19,7 @@ from ..._base.errors import ConflictError, HostError, UnsupportedError, place_in
 from ..._base.files import read_text, read_text_to_change
 from ..switch.guarded import Command, GuardedFile
 from .kernel import kernel_commands
-from .manager import Parts, WantedBridge, check_is_known, check_routes_are_known, delete_link
+from .manager import HEAD, Parts, WantedBridge, check_is_known, check_routes_are_known, delete_link
 from .netplan_yaml import Yaml, definition_of, network_of, with_bridge, with_spec
 from .networkd_spec import filtering_with, vlans_with
 from .sections import as_text, parse
@@ -29,7 +29,6 @@ LASTING, TRIAL, VENDOR = "/etc/netplan", "/run/netplan", "/lib/netplan"
 DROP_INS, TRIAL_DROP_INS = "/etc/systemd/network", "/run/systemd/network"
 # What cloud-init calls its file there, and where it is told to leave the network alone.
 _CLOUD_FILE, CLOUD = "50-cloud-init.yaml", "/etc/cloud"
-HEAD = "# Made by brine.virt, role virt_bridge: "
 _APPLY: Command = ("netplan", "apply")
 
 
@@ -68,7 +67,6 @@ class NetplanManager:
         head += f"; what was here before is in {_kept_name(path, spec.name)}.\n" if text else ".\n"
         copy = _kept_name(path, spec.name)
         kept = (GuardedFile(copy, text, None, 0o600, read_text(copy)),) if text else ()
-        made = [uplink.port] if uplink and (uplink.bond or uplink.vlan is not None) else []
         return Parts(
             # One file has all of it, so that it is there or is not; what stands beside it does nothing without it.
             files=(
@@ -80,7 +78,7 @@ class NetplanManager:
             keep=(("netplan", "generate"),),
             restore=(
                 ("netplan", "generate"),
-                *(delete_link(name) for name in (spec.name, *made)),
+                *(delete_link(name) for name in wanted.made_links),
                 _APPLY,
             ),
             last_resort=(_APPLY,),

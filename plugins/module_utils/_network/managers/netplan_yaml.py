@@ -47,11 +47,8 @@ def network_of(document: t.Any, path: str) -> Yaml:
 
 def definition_of(network: Yaml, name: str) -> tuple[str, Yaml] | None:
     """The kind and the definition of an interface in a file, also one that is given that name by set-name."""
-    for kind in KINDS:
-        for key, definition in (network.get(kind) or {}).items():
-            if key != _RENDERER and name == ((definition or {}).get("set-name") or key):
-                return kind, definition or {}
-    return None
+    kind, key = _place_of(network, name)
+    return (kind, network[kind][key] or {}) if kind else None
 
 
 def with_bridge(
@@ -73,12 +70,10 @@ def with_bridge(
                 moved = _release(network, name)
                 bridge.update(moved if name == (first or name) else {})
         if uplink.bond:
-            members = [_key(network, name) for name in uplink.bond]
-            parameters = {"mode": uplink.mode, "mii-monitor-interval": 100}
             network.setdefault("bonds", {})[uplink.port] = {
-                "interfaces": members,
+                "interfaces": [_key(network, name) for name in uplink.bond],
                 "macaddress": mac,
-                "parameters": parameters,
+                "parameters": {"mode": uplink.mode, "mii-monitor-interval": 100},
             }
     bridge["interfaces"] = [_key(network, uplink.port)] if uplink else []
     if uplink is None:
@@ -122,10 +117,9 @@ def _be_patient(bridge: Yaml, renderer: str) -> None:
 
 def _addressing(spec: BridgeSpec) -> Yaml:
     found: Yaml = {"dhcp4": spec.asks_dhcp4, "dhcp6": bool(spec.dhcp6)}
-    silent = not (spec.asks_dhcp4 or spec.dhcp6 or spec.of_family(6) or spec.accept_ra)
-    if spec.accept_ra is not None or silent:
+    if spec.accept_ra is not None or spec.silent:
         found["accept-ra"] = bool(spec.accept_ra)
-    if silent:
+    if spec.silent:
         found["link-local"] = []
     if spec.addresses:
         found["addresses"] = list(spec.addresses)
@@ -135,15 +129,11 @@ def _addressing(spec: BridgeSpec) -> Yaml:
     if names:
         found["nameservers"] = names
     # «default» is of no family, and older versions know no other word for both.
-    routes = [{"to": _anywhere(gateway), "via": gateway} for gateway in spec.gateway or ()]
+    routes = [{"to": "::/0" if family(via) == 6 else "0.0.0.0/0", "via": via} for via in spec.gateway or ()]
     routes += [dict(route) for route in spec.routes or ()]
     if routes:
         found["routes"] = routes
     return found
-
-
-def _anywhere(gateway: str) -> str:
-    return "::/0" if family(gateway) == 6 else "0.0.0.0/0"
 
 
 def _release(network: Yaml, name: str) -> Yaml:
@@ -173,8 +163,13 @@ def _declare(network: Yaml, name: str) -> None:
 
 def _key(network: Yaml, name: str) -> str:
     """What an interface is called in the file, which may be another name than its own."""
+    return str(_place_of(network, name)[1])
+
+
+def _place_of(network: Yaml, name: str) -> tuple[str, t.Any]:
+    """The kind of an interface and what it is called in the file; no kind and its own name where none defines it."""
     for kind in KINDS:
         for key, definition in (network.get(kind) or {}).items():
             if key != _RENDERER and name == ((definition or {}).get("set-name") or key):
-                return str(key)
-    return name
+                return kind, key
+    return "", name

@@ -19,9 +19,9 @@ from ..._base.files import read_text
 from ..commands import is_active, run
 from ..switch.guarded import Command, GuardedFile
 from .kernel import kernel_commands
-from .manager import Parts, WantedBridge, check_routes_are_known, delete_link
+from .manager import HEAD, Parts, WantedBridge, check_routes_are_known, delete_link
 from .networkd_spec import changed_file
-from .networkd_text import HEAD, NO_UPLINK, PREFIXES, NetworkdFile, NetworkdSource, bridge_files, stated_addresses
+from .networkd_text import NO_UPLINK, PREFIXES, NetworkdFile, NetworkdSource, bridge_files, stated_addresses
 
 LASTING, TRIAL = "/etc/systemd/network", "/run/systemd/network"
 # systemd.network(5): of two files with one name, the one in the earlier folder counts.
@@ -80,7 +80,6 @@ class NetworkdManager:
         ).all
         _check_no_file_in_the_way(spec.name, files)
         below = uplink.below if uplink else ()
-        made = [uplink.port] if uplink and (uplink.bond or uplink.vlan is not None) else []
         return Parts(
             files=tuple(
                 GuardedFile(path, file.text, f"{TRIAL}/{_trial_name(file.name)}", before=read_text(path))
@@ -91,7 +90,7 @@ class NetworkdManager:
             apply=(_RELOAD, *((("networkctl", "reconfigure", asked),) if uplink and uplink.vlan is not None else ())),
             restore=(
                 _RELOAD,
-                *(delete_link(name) for name in (spec.name, *made)),
+                *(delete_link(name) for name in wanted.made_links),
                 *(
                     command
                     for name in below

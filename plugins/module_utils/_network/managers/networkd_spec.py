@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..spec import STP_DELAY_SECONDS, BridgeSpec, vlan_word
-from .sections import Section, as_text, parse, with_entries
+from .sections import Section, changed_text, with_entries
 
 # What a spec that names addresses replaces as a whole: these keys of [Network], and these sections.
 _ADDRESSING_KEYS = frozenset(
@@ -29,12 +29,7 @@ def changed_file(kind: str, text: str, spec: BridgeSpec) -> str:
     kind: ``netdev`` (the device), ``network`` (its addresses) or ``uplink`` (its port).
     """
     change = {"netdev": netdev_with, "network": network_with, "uplink": port_with}[kind]
-    before = parse(text)
-    after = change(before, spec)
-    if after == before:
-        return text
-    comments = [line for line in text.splitlines() if line.startswith("#")]
-    return "".join(f"{line}\n" for line in comments) + as_text(after)
+    return changed_text(text, lambda sections: change(sections, spec))
 
 
 def netdev_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section, ...]:
@@ -84,10 +79,9 @@ def network_with(sections: Iterable[Section], spec: BridgeSpec) -> tuple[Section
     network += [("Gateway", gateway) for gateway in spec.gateway or ()]
     if any(asks.values()):
         network.append(("DHCP", "yes" if all(asks.values()) else "ipv4" if asks[4] else "ipv6"))
-    silent = not any(asks.values()) and not spec.of_family(6) and not spec.accept_ra
-    if silent:
+    if spec.silent:
         network.append(("LinkLocalAddressing", "no"))
-    if spec.accept_ra is not None or silent:
+    if spec.accept_ra is not None or spec.silent:
         network.append(("IPv6AcceptRA", _word(bool(spec.accept_ra))))
     network += [("DNS", server) for server in spec.nameservers or ()]
     if spec.search:

@@ -15,31 +15,17 @@ from dataclasses import dataclass
 
 from ..._base.errors import ConflictError, UnsupportedError
 from ..spec import BridgeSpec, Uplink
+from .manager import BY_HAND, HEAD
 from .networkd_spec import netdev_with, network_with, port_with
 from .sections import Section, as_text, parse
 
 # Sections about the network that a link is in go to the bridge; all others (queueing, hardware) stay at the uplink.
 _SECTIONS_OF_THE_BRIDGE = frozenset(
     {
-        "Address",
-        "DHCP",
-        "DHCPPrefixDelegation",
-        "DHCPServer",
-        "DHCPServerStaticLease",
-        "DHCPv4",
-        "DHCPv6",
-        "DHCPv6PrefixDelegation",
-        "IPv6AcceptRA",
-        "IPv6AddressLabel",
-        "IPv6PREF64Prefix",
-        "IPv6Prefix",
-        "IPv6PrefixDelegation",
-        "IPv6RoutePrefix",
-        "IPv6SendRA",
-        "Neighbor",
-        "NextHop",
-        "Route",
-        "RoutingPolicyRule",
+        *("Address", "DHCP", "DHCPPrefixDelegation", "DHCPServer", "DHCPServerStaticLease", "DHCPv4", "DHCPv6"),
+        *("DHCPv6PrefixDelegation", "IPv6AcceptRA", "IPv6AddressLabel", "IPv6PREF64Prefix", "IPv6Prefix"),
+        *("IPv6PrefixDelegation", "IPv6RoutePrefix", "IPv6SendRA", "Neighbor", "NextHop", "Route"),
+        *("RoutingPolicyRule",),
     }
 )
 # Keys of [Network] about the cable: the kernel delivers tagged frames and LLDP before the bridge sees them.
@@ -47,20 +33,8 @@ _NETWORK_KEYS_OF_THE_UPLINK = frozenset({"EmitLLDP", "LLDP", "VLAN"})
 # Keys of [Network] that tie other interfaces to this one, which a bridge port cannot carry or would break.
 _NETWORK_KEYS_REFUSED = frozenset(
     {
-        "ActiveSlave",
-        "BatmanAdvanced",
-        "Bond",
-        "Bridge",
-        "IPVLAN",
-        "IPVTAP",
-        "MACVLAN",
-        "MACVTAP",
-        "MACsec",
-        "PrimarySlave",
-        "Tunnel",
-        "VRF",
-        "VXLAN",
-        "Xfrm",
+        *("ActiveSlave", "BatmanAdvanced", "Bond", "Bridge", "IPVLAN", "IPVTAP", "MACVLAN", "MACVTAP", "MACsec"),
+        *("PrimarySlave", "Tunnel", "VRF", "VXLAN", "Xfrm"),
     }
 )
 # Keys of [Link] about being online: with the addresses they go to the bridge.
@@ -70,7 +44,6 @@ _LINK_KEYS_OF_THE_BRIDGE = frozenset({"RequiredFamilyForOnline", "RequiredForOnl
 _IDENTITY = ("PermanentMACAddress", "Path")
 
 # networkd uses the first file that matches, so the first prefix that sorts before the uplink's own file is taken.
-HEAD = "# Made by brine.virt, role virt_bridge: "
 NO_UPLINK = "it has no uplink"
 PREFIXES = ("05-brine-", "00-brine-", "00--brine-")
 
@@ -258,7 +231,7 @@ def _split(source: NetworkdSource) -> tuple[list[Section], list[Section]]:
                 if refused:
                     raise UnsupportedError(
                         f"{path} has {refused[0]}= in [Network], which cannot be carried over to a bridge",
-                        hint="Create the bridge by hand: an existing bridge is left as it is",
+                        hint=BY_HAND,
                     )
                 _share(section, _NETWORK_KEYS_OF_THE_UPLINK, of_uplink, of_bridge)
             elif section.name == "Link":

@@ -15,8 +15,8 @@ from ..commands import IS_PORT, is_active, run
 from ..observe import Network
 from ..switch.guarded import Command, GuardedFile
 from .kernel import kernel_commands
-from .keyfile import HEAD, Profile, bridge_profiles, changed_profile, profile_names, profile_uuid, uuid_of
-from .manager import Parts, WantedBridge, check_is_known, check_routes_are_known, delete_link
+from .keyfile import Profile, bridge_profiles, changed_profile, profile_names, profile_uuid, uuid_of
+from .manager import HEAD, Parts, WantedBridge, check_is_known, check_routes_are_known, delete_link
 from .sections import parse
 
 # Of two profiles with one UUID, the one in /run counts (NMSKeyfileStorageType in NetworkManager's
@@ -81,7 +81,6 @@ class NetworkManagerManager:
         paths = [f"{TRIAL}/{profile.name}" for profile in profiles.all]
         # A port brings up what it is in. A bridge without ports has no carrier to wait for.
         up = [_up(profile) for profile in profiles.ports] or [_up(profiles.bridge)]
-        made = [uplink.port] if uplink and (uplink.bond or uplink.vlan is not None) else []
         up_again = ("connection", "up", "uuid", active)
         return Parts(
             files=tuple(
@@ -93,7 +92,7 @@ class NetworkManagerManager:
             keep=(_RELOAD,),
             restore=(
                 _RELOAD,
-                *(delete_link(name) for name in (spec.name, *made)),
+                *(delete_link(name) for name in wanted.made_links),
                 *(
                     # One that had no address before need not get one now.
                     (("nmcli", "--wait", "30" if source.addresses else "0", *up_again, "ifname", source.name),)

@@ -9,7 +9,7 @@ Format: systemd.syntax(7), nm-settings-keyfile(5).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -42,6 +42,15 @@ def as_text(sections: Iterable[Section]) -> str:
     for section in sections:
         parts.append("\n".join([f"[{section.name}]", *(f"{key}={value}" for key, value in section.entries)]) + "\n")
     return "\n".join(parts)
+
+
+def changed_text(text: str, change: Callable[[tuple[Section, ...]], tuple[Section, ...]]) -> str:
+    """A file with a change of its sections, and its comments at its top; as it is where nothing changes."""
+    before = parse(text)
+    after = change(before)
+    if after == before:
+        return text
+    return "".join(f"{line}\n" for line in text.splitlines() if line.startswith("#")) + as_text(after)
 
 
 def with_entries(sections: Iterable[Section], name: str, entries: Mapping[str, str | None]) -> tuple[Section, ...]:

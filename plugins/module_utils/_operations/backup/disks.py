@@ -11,16 +11,15 @@ from dataclasses import dataclass
 
 from ..._base.errors import HostError, UnsupportedError
 from ..._base.qemu_img import FORMATS, RAW
-from ..._base.xml import attribute, etree, read_description
+from ..._base.xml import attribute, etree
 from ..._host.backup.images import chain_bytes
 from ..._host.backup.source_file import source_file
 from ..._host.connection import translate_errors
-from ..._host.machines.domains import Domain
+from ..._host.machines.domains import Domain, description_of
 from ..._host.storage.file_chain import require_known_formats
 from ..._host.storage.pools import Pools
 from ..._model.backup.manifest import DISK, SEED, SourceFile
 from ..._model.disk_format import QCOW2, driver_format
-from ..._model.metadata.machine import VolumeNote
 from ..._model.xml.disk_source import NETWORK, DiskSource
 
 
@@ -56,12 +55,12 @@ class BackupDisk:
 def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str, str]]:
     """The disks to be backed up, and the reasons for those that are not, by target. Raises VirtError."""
     found: list[BackupDisk] = []
-    left_out: dict[str, str] = {}
     names = {note.target: note.name for note in domain.notes.disks} if domain.notes else {}
     by_place = _volumes(pools)
-    seeds = {(note.pool, note.name) for note in _notes(domain) if note.role == SEED}
-    attached = _attached(domain)
-    left_out.update({target: "it is attached only until the machine stops" for target in attached})
+    noted = domain.notes.volumes if domain.notes else ()
+    seeds = {(note.pool, note.name) for note in noted if note.role == SEED}
+    attached = attached_targets(domain)
+    left_out = {target: "it is attached only until the machine stops" for target in attached}
     for element in domain.xml.iterfind("devices/disk"):
         target = attribute(element, "target", "dev") or ""
         left_out.pop(target, None)
@@ -107,17 +106,10 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
     return found, left_out
 
 
-def _attached(domain: Domain) -> list[str]:
+def attached_targets(domain: Domain) -> list[str]:
     """The targets of the disks that a machine has now; none of one that is off."""
-    if not domain.active:
-        return []
-    with translate_errors(f"cannot inspect machine {domain.name}"):
-        root = read_description(f"machine {domain.name}", domain.handle.XMLDesc(0))
-    return [target.get("dev", "") for target in root.iterfind("devices/disk/target")]
-
-
-def _notes(domain: Domain) -> tuple[VolumeNote, ...]:
-    return domain.notes.volumes if domain.notes else ()
+    targets = description_of(domain.handle).iterfind("devices/disk/target") if domain.active else ()
+    return [target.get("dev", "") for target in targets]
 
 
 def _why_not(element: etree._Element) -> str | None:

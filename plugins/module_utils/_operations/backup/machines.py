@@ -179,14 +179,8 @@ def _there(result: BackupResult, options: BackupOptions) -> Backups:
 
 def _verify(result: BackupResult, options: BackupOptions, stop: threading.Event, meter: ProgressMeter) -> None:
     backups = _there(result, options)
-    total, done = sum(one.total_bytes for one in backups.by_id.values()), 0
+    read = meter.counter("verify", sum(one.total_bytes for one in backups.by_id.values()))
     problems = [str(error) for error in backups.broken.values()]
-
-    def read(length: int) -> None:
-        nonlocal done
-        done += length
-        meter.at("verify", done, total)
-
     bad: set[str] = set()
     # The oldest first: what is built on a bad one is bad as well.
     for name in sorted(backups.by_id):

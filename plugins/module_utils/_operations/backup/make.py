@@ -22,7 +22,7 @@ from ..._host.backup.job import run_backup
 from ..._host.backup.quiesce import freeze, thawed
 from ..._host.backup.source_file import source_file
 from ..._host.backup.verify import check_header, digest_file
-from ..._host.connection import VirConnect, translate_errors
+from ..._host.connection import VirConnect, translate_errors, version_text
 from ..._host.machines.start_watch import last_start
 from ..._host.storage.disk_lock import DiskLock
 from ..._model.backup.backup_xml import backup_xml, checkpoint_xml
@@ -38,7 +38,7 @@ from ..._model.backup.manifest import (
     time_text,
 )
 from ..._model.meter import ProgressMeter
-from .disks import BackupDisk
+from .disks import BackupDisk, attached_targets
 from .options import BackupOptions
 from .plan import BackupPlan, definition_of
 
@@ -188,7 +188,7 @@ class BackupMaker:
         files = {disk.target: f"{self._partial}/{file_of(disk)}" for disk in plan.by_job}
         others = [*plan.left_out, *(disk.target for disk in plan.disks if disk not in plan.by_job)]
         # Those that it has only from the next start on are unknown to a job.
-        others = [target for target in others if target in _targets_now(handle)]
+        others = [target for target in others if target in attached_targets(plan.domain)]
         since = plan.parent.checkpoint if plan.parent else None
         checkpoint = None
         if self._checkpoint:
@@ -294,13 +294,7 @@ class BackupMaker:
     def _digests(self) -> dict[str, FileEntry]:
         names = sorted(name for name in os.listdir(self._partial) if name != directory.MARKER)
         total = sum(os.lstat(f"{self._partial}/{name}").st_size for name in names)
-        done = 0
-
-        def read(length: int) -> None:
-            nonlocal done
-            done += length
-            self._meter.at("checksums", done, total)
-
+        read = self._meter.counter("checksums", total)
         found = {}
         for name in names:
             images.settle(f"{self._partial}/{name}")
@@ -311,18 +305,8 @@ class BackupMaker:
         with translate_errors("cannot ask libvirt for its version"):
             found = {"libvirt": self._conn.getLibVersion(), "qemu": self._conn.getVersion()}
             host = self._conn.getHostname()
-        return {**{name: _version(number) for name, number in found.items()}, "hypervisor": host}
-
-
-def _targets_now(handle: t.Any) -> set[str]:
-    root = read_description("a running machine", handle.XMLDesc(0))
-    return {target.get("dev", "") for target in root.iterfind("devices/disk/target")}
+        return {**{name: version_text(number) for name, number in found.items()}, "hypervisor": host}
 
 
 def file_of(disk: BackupDisk) -> str:
     return f"{disk.target}.qcow2"
-
-
-def _version(number: int) -> str:
-    """https://libvirt.org/html/libvirt-libvirt-host.html#virConnectGetVersion"""
-    return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"

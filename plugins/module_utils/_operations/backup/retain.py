@@ -78,7 +78,7 @@ def foresee(
     _foresee_removal(result, [one.id for one in gone])
     # The backup is made first, and takes its room.
     free = free_in(options.destination) + plan.backups.unfinished_bytes - plan.needed_bytes
-    free += sum(_allocated(backups, one) for one in gone)
+    free += sum(allocated_bytes(f"{backups.path_of(one.id)}/{file}") for one in gone for file in one.files)
     for merge in merging:
         if any(backups.by_id[name].merging for name in merge.merged) or not kept.can_merge(merge):
             continue
@@ -124,10 +124,6 @@ def _coming(plan: BackupPlan) -> Manifest:
         files={},
         made_at=time_text(now),
     )
-
-
-def _allocated(backups: Backups, manifest: Manifest) -> int:
-    return sum(allocated_bytes(f"{backups.path_of(manifest.id)}/{file}") for file in manifest.files)
 
 
 def retain(
@@ -189,15 +185,9 @@ def _merge(
     needed = needed_bytes(backups, chain, merge.onto)
     require_free(_failure(name), options.destination, needed)
     unseen = [one for one in chain if one.id not in verified]
-    total, done = sum(one.total_bytes for one in unseen), 0
-
-    def read(length: int) -> None:
-        nonlocal done
-        done += length
-        meter.at("verify", done, total)
-
+    total = sum(one.total_bytes for one in unseen)
     try:
-        verify_chain(backups, unseen, stop, read)
+        verify_chain(backups, unseen, stop, meter.counter("verify", total))
     except HostError as exc:
         # Each run would add one that is damaged as well.
         raise HostError(exc.what, hint="Make a full backup (kind: full) for the next ones to be built on") from exc

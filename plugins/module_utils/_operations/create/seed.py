@@ -15,9 +15,9 @@ from ..._host.storage.pools import Pool
 from ..._model.metadata.machine import CreationNote, VolumeNote
 from ..._model.spec.machine import Machine
 from ..._model.xml.disk_source import FILE, DiskSource
-from ..._seeding.guestfs import require_guestfish, seed_disk
+from ..._seeding.guestfs import GUESTFISH, seed_disk
 from ..._seeding.host_keys import HostKey
-from ..._seeding.nocloud import require_bsdtar, seed_documents, seed_image
+from ..._seeding.nocloud import BSDTAR, seed_documents, seed_image
 from ..disks.new_volume import VolumeOwner, free_name, mark_for, volume_step
 from ..disks.planned import PlannedDisk
 from ..hypervisor import Hypervisor
@@ -68,9 +68,9 @@ def plan_seed(
                 where=f"{place}.method",
                 hint="guestfs writes into a disk that is created from an image, in a pool of files or of block devices",
             )
-        require_guestfish(place)
+        GUESTFISH.require(place)
         return PlannedSeed(method, disk=system)
-    require_bsdtar(place)
+    BSDTAR.require(place)
     pool = hypervisor.pools.get(machine.seed.pool, f"{place}.pool")
     if pool.clones_images:
         require_bindings(pool, f"{place}.pool", "choose another pool for the seed")

@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 
-from ..._base.commands import program_errors, run_program
+from ..._base.commands import Answer, Program
 from ..._base.errors import HostError
 from ..._base.files import read_text, root_hint, write_whole
 from .spec import MARK, same_words, size_kib
@@ -100,17 +100,13 @@ class Host:
         return self._ask("is-active", unit) == "active"
 
     def _ask(self, question: str, unit: str) -> str:
-        with _systemctl_errors():
-            return run_program(["systemctl", question, unit], timeout_seconds=_SYSTEMCTL_SECONDS).text.strip()
+        return _systemctl(question, unit).text.strip()
 
     def systemctl(self, *words: str) -> None:
         """Have systemd do something. Raises HostError with what it says."""
-        with _systemctl_errors():
-            answer = run_program(["systemctl", *words], timeout_seconds=_SYSTEMCTL_SECONDS)
-        answer.require(f"systemctl {' '.join(words)} failed")
+        _systemctl(*words).require(f"systemctl {' '.join(words)} failed")
 
 
-def _systemctl_errors() -> contextlib.AbstractContextManager[None]:
-    return program_errors(
-        "this host has no systemctl", "Leave out ksm and hugepages, which need systemd", "systemd does not answer"
-    )
+def _systemctl(*words: str) -> Answer:
+    systemctl = Program("systemctl", "this host has no systemctl", "Leave out ksm and hugepages, which need systemd")
+    return systemctl.run(*words, late="systemd does not answer", timeout_seconds=_SYSTEMCTL_SECONDS)

@@ -15,6 +15,7 @@ import time
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.xml import read_description
 from ..._host.connection import VirConnect, translate_errors
+from ..._host.machines.domains import description_of
 from ..._host.machines.undefine import undefine
 from ..._host.storage.disk_lock import DiskLock
 from .context import MigrationContext
@@ -153,9 +154,7 @@ def _require_own_files(
     """Raise ConflictError for a copy in memory that cannot be ended without harm to the one that runs."""
     if both.here.off or both.here.note is None:
         return
-    with translate_errors(f"cannot inspect machine {machine.name}", where):
-        xml = read_description(f"machine {machine.name}", find(source, machine.uuid).XMLDesc(0))
-    shared = shared_files(xml, both.here.note)
+    shared = shared_files(description_of(find(source, machine.uuid), where=where), both.here.note)
     if shared:
         raise ConflictError(
             f"{machine.name} runs on {target}, but its move there broke off and left a paused copy here, whose end "

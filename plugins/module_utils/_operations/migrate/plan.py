@@ -30,13 +30,12 @@ from .preflight import (
     require_space_on,
     space_requests,
 )
-from .recheck import TargetRecheck, recheck_source
+from .recheck import TargetRecheck, WriteGuard, recheck_source
 from .snapshots import check_snapshots_on_target, set_aside_step, snapshots_to_carry
 from .steps import PreparingSteps, finishing_steps
 from .storage.disks import CONTENT, SHARED, DiskMigration, plan_disks
 from .storage.images import is_stored
 from .switch import figures, move_step
-from .write_lock import WriteGuard
 
 
 def plan_migration(name: str, context: MigrationContext, where: str, on_progress: ProgressCallback) -> MigrationPlan:

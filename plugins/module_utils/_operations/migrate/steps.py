@@ -28,13 +28,12 @@ from .broken_off import forget_left_over
 from .context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
 from .endpoints.location import Endpoints, find, find_location, set_autostart, write_note
 from .endpoints.source_and_target import SourceMachine
-from .recheck import TargetRecheck
+from .recheck import TargetRecheck, WriteGuard
 from .storage.cleanup import clear_target, delete_proven
 from .storage.disks import CONTENT, BaseImage, DiskMigration
 from .storage.images import copy_image_to_target
 from .storage.volume_identity import identify_made, identify_source, identify_whole
 from .switch import PROVISION_SECONDS
-from .write_lock import WriteGuard
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,9 @@ from .context import MigrationContext, MigrationPlan, ProgressCallback
 from .endpoints.location import find, find_location, find_location_after_switch, see
 from .endpoints.options import flags, parameters
 from .endpoints.source_and_target import SourceMachine
-from .recheck import TargetRecheck, recheck_definition
+from .recheck import TargetRecheck, WriteGuard, recheck_definition
 from .storage.disks import MIRROR, DiskMigration
 from .storage.images import is_stored
-from .write_lock import WriteGuard
 
 # How long a run that makes or changes machines at the source may take.
 PROVISION_SECONDS = 300

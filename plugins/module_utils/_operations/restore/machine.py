@@ -136,14 +136,7 @@ def _verify(plan: RestorePlan, options: RestoreOptions, stop: threading.Event, m
     """The checksums of all that is used. Raises HostError."""
     files = {one.entry.file for one in plan.volumes} if options.disk is not None else None
     total = sum(manifest.total_bytes for manifest in plan.chain)
-    done = 0
-
-    def read(length: int) -> None:
-        nonlocal done
-        done += length
-        meter.at("checksums", done, total)
-
-    verify_chain(plan.backups, plan.chain, stop, read, files=files)
+    verify_chain(plan.backups, plan.chain, stop, meter.counter("checksums", total), files=files)
 
 
 class _Restore:

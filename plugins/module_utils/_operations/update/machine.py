@@ -28,7 +28,7 @@ from ..._model.spec.machine import Machine
 from ..._model.spec.machine_state import RUNNING, STOPPED
 from ..._model.spec.start_order import order_of
 from ..._model.xml.devices import arrange_boot_order, in_boot_order
-from ..._seeding.nocloud import is_made_from, require_bsdtar, seed_digest, seed_documents, seed_image
+from ..._seeding.nocloud import BSDTAR, is_made_from, seed_digest, seed_documents, seed_image
 from ..create.decision import growth_of
 from ..create.machine import autostart_step, check_memory, needs_schema, start_step
 from ..hypervisor import Hypervisor
@@ -211,7 +211,7 @@ def _refresh_seed(machine: Machine, draft: Draft, where: str) -> None:
         volumes.refill(pool, note.name, seed_image(documents), conn)
 
     require_own(draft.hypervisor.usage)
-    require_bsdtar(inside(where, "seed_policy"))
+    BSDTAR.require(inside(where, "seed_policy"))
     documents = seed_documents(machine, ())
     draft.differ(("seed",), old.sha256, seed_digest(machine))
     if machine.seed.network is None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ..._host.storage.pools import Pool
 from ..._host.storage.proof import by_hand, is_proven, require_proven
 from ..._host.storage.usage import USED, Usage, delete_unused, require_unused, volume_exists
-from ..._model.metadata.machine import DiskNote, VolumeNote
+from ..._model.metadata.machine import VolumeNote
 from ..plan import Step
 from .draft import Draft
 
@@ -41,7 +41,7 @@ def clear_half_added(draft: Draft) -> list[VolumeNote]:
             cleared.append(note)
             draft.leaving.append(note)
     present = {target.get("dev") for target in draft.domain.xml.iterfind("devices/disk/target")}
-    draft.notes = replace(draft.notes, disks=_attached(draft.notes.disks, present))
+    draft.notes = replace(draft.notes, disks=tuple(note for note in draft.notes.disks if note.target in present))
     return cleared
 
 
@@ -69,7 +69,3 @@ def _clear_step(draft: Draft, pool: Pool, note: VolumeNote, what: str) -> Step:
 
 def _usage(draft: Draft) -> Usage:
     return draft.hypervisor.usage.told(draft.hypervisor.left_elsewhere)
-
-
-def _attached(disks: tuple[DiskNote, ...], present: set[str | None]) -> tuple[DiskNote, ...]:
-    return tuple(note for note in disks if note.target in present)

@@ -14,9 +14,9 @@ import contextlib
 import typing as t
 
 from ..._base.errors import ConflictError
-from ..._base.xml import etree, read_description
-from ..._host.connection import translate_errors
+from ..._base.xml import etree
 from ..._host.locks import machine_lock
+from ..._host.machines.domains import description_of
 from ..._host.storage import volumes
 from ..._host.storage.pools import Pool
 from ..._host.storage.shared_pools import seen_elsewhere
@@ -143,8 +143,7 @@ def _descriptions(view: HypervisorView, name: str) -> list[etree._Element]:
     domain = view.domains.get(name)
     if domain is None or not domain.active:
         return [] if domain is None else [domain.xml]
-    with translate_errors(f"cannot inspect machine {name}"):
-        return [read_description(f"machine {name}", domain.handle.XMLDesc(0)), domain.xml]
+    return [description_of(domain.handle), domain.xml]
 
 
 def _require_plain(user: VolumeUser, words: str, where: str) -> None:

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shlex
 from collections.abc import Sequence
 
 from ..._base.errors import VirtError
-from ..._base.xml import read_description
 from ..._host.agent import ask_agent
-from ..._host.connection import VirConnect, map_in_threads, translate_errors
+from ..._host.connection import VirConnect, map_in_threads
+from ..._host.facts.networks import read_network
 from ..._host.machines.record import state_name
 from .cloud_init import read_status
 from .state import Stage, WaitState
@@ -87,12 +88,10 @@ def _lease(conn: VirConnect, wait_state: WaitState, on: bool | None) -> Stage:
 
 def _has_dhcp(conn: VirConnect, network: str) -> bool:
     """Whether libvirt runs a DHCP server on a network of its own; in doubt it does, as on most."""
-    try:
-        with translate_errors(f"cannot inspect network {network}"):
-            text = conn.networkLookupByName(network).XMLDesc(0)
-        return read_description(f"network {network}", text).find("ip/dhcp") is not None
-    except VirtError:
-        return True
+    with contextlib.suppress(VirtError):
+        found = read_network(conn, network)
+        return found is None or found.find("ip/dhcp") is not None
+    return True
 
 
 def _agent(wait_state: WaitState) -> Stage:
@@ -137,7 +136,9 @@ def _ask_cloud_init(wait_state: WaitState) -> Stage:
         why = "; it warns of its configuration, to be checked in the guest: cloud-init schema --system"
     if wait_state.agent and wait_state.power is not None and state_name(wait_state.power[0]) == "running":
         try:
-            ok, seen = read_status(lambda name, given: _command(wait_state, name, given))
+            ok, seen = read_status(
+                lambda name, given: ask_agent(wait_state.domain, {"execute": name, "arguments": given}, _AGENT_SECONDS)
+            )
             return make(ok, f"{seen}{why}")
         except VirtError as exc:
             why += f"; by the guest agent: {exc.what}"
@@ -146,10 +147,6 @@ def _ask_cloud_init(wait_state: WaitState) -> Stage:
     if console.cloud_init:
         return make(None, f"running, according to the serial console{why}")
     return make(None, f"not known: nothing of it is in the serial console's log{why}")
-
-
-def _command(wait_state: WaitState, name: str, given: object) -> object:
-    return ask_agent(wait_state.domain, {"execute": name, "arguments": given}, _AGENT_SECONDS)
 
 
 def next_step(wait_state: WaitState) -> str:

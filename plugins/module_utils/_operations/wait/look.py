@@ -10,9 +10,9 @@ import typing as t
 from collections.abc import Callable, Sequence
 
 from ..._base.errors import NotFoundError
-from ..._base.xml import read_description
 from ..._host.connection import VirConnect, libvirt, map_in_threads, translate_errors
 from ..._host.machines.addresses import NEIGHBOURS_UNREAD, AgentLimits, best_first, find_addresses
+from ..._host.machines.domains import description_of
 from ..._host.machines.record import nics_to_ask, record_from_xml, state_name
 from ..._model.attachments import AGENT_CHANNEL, agent_is_connected
 from ..._model.metadata.machine import read_notes
@@ -107,9 +107,7 @@ def _is_due(wait_state: WaitState, now: float, slower: int) -> bool:
 def read_machine(wait_state: WaitState) -> None:
     """Ask for what stands in its description, and for its addresses. Raises VirtError."""
     domain, number = wait_state.domain, wait_state.power[0] if wait_state.power else 0
-    what = f"machine {wait_state.name}"
-    with translate_errors(f"cannot inspect {what}"):
-        root = read_description(what, domain.XMLDesc(0))
+    root = description_of(domain)
     notes = read_notes(root)
     record, asked = record_from_xml(root, state_name(number), notes=notes), nics_to_ask(root, notes)
     connected = agent_is_connected(root)

@@ -15,7 +15,7 @@ import os
 import stat
 import typing as t
 
-from ...._base.commands import Answer, program_errors, run_program
+from ...._base.commands import Answer, Program
 from ...._base.errors import ConflictError, NotFoundError
 from ...connection import VirConnect
 from ..usage import Usage
@@ -123,6 +123,5 @@ def real_paths(paths: t.Iterable[str]) -> set[t.Hashable]:
 
 
 def _run(program: str, arguments: list[str], package: str) -> Answer:
-    late = f"{program} did not end within {_SECONDS} s"
-    with program_errors(f"{program} is not installed on this host", f"Install the package {package}", late):
-        return run_program([program, *arguments], timeout_seconds=_SECONDS)
+    found = Program(program, f"{program} is not installed on this host", f"Install the package {package}")
+    return found.run(*arguments, late=f"{program} did not end within {_SECONDS} s", timeout_seconds=_SECONDS)

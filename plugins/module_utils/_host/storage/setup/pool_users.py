@@ -55,7 +55,8 @@ def users_of_pool(conn: VirConnect, handle: t.Any, root: etree._Element) -> Pool
         found |= usage.users_at(path)
     machines = frozenset(user.machine for user in found if user.machine is not None)
     others = {user.words for user in found if user.machine is None and (user.volume or ("",))[0] != name}
-    busy = _busy(paths) if root.get("type") in _DEVICES_GO and is_local(conn.getURI()) else []
+    # Devices that this host has mounted, or made something of.
+    busy = sorted(filter(is_busy, paths)) if root.get("type") in _DEVICES_GO and is_local(conn.getURI()) else []
     return PoolUsers(
         machines=machines,
         running=machines & active,
@@ -110,8 +111,3 @@ def _files_of(conn: VirConnect, root: etree._Element) -> list[str]:
         return [posixpath.join(directory, name) for name in os.listdir(directory)]
     except OSError:
         return []
-
-
-def _busy(paths: t.Iterable[str]) -> list[str]:
-    """Devices that this host has mounted, or made something of."""
-    return sorted(path for path in paths if is_busy(path))

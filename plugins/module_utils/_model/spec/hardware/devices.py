@@ -407,14 +407,4 @@ SHARED_FOLDERS = ListField(
 HOST_DEVICES = HostDevices("host_devices", "devices/hostdev")
 
 # The order is that of the documentation.
-DEVICES: tuple[Field, ...] = (
-    SERIALS,
-    CONSOLES,
-    GRAPHICS,
-    VIDEO,
-    RNG,
-    WATCHDOG,
-    TPM,
-    SHARED_FOLDERS,
-    HOST_DEVICES,
-)
+DEVICES: tuple[Field, ...] = (SERIALS, CONSOLES, GRAPHICS, VIDEO, RNG, WATCHDOG, TPM, SHARED_FOLDERS, HOST_DEVICES)

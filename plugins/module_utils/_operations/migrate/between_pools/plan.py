@@ -23,9 +23,8 @@ from ...._model.metadata.migration import MigrationNote
 from ..context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
 from ..endpoints.source_and_target import SourceMachine, read_source_machine
 from ..preflight import check_finished, check_free_space_on_target, check_source_volumes, is_saved, space_requests
-from ..recheck import recheck_source
+from ..recheck import WriteGuard, recheck_source
 from ..storage.disks import DiskMigration
-from ..write_lock import WriteGuard
 from .disks import plan_pool_disks
 from .steps import PoolMoveSteps
 

@@ -32,11 +32,10 @@ from ...plan import Step
 from ..context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
 from ..endpoints.location import find, write_note
 from ..endpoints.source_and_target import SourceMachine
-from ..recheck import recheck_definition, with_definition_of_now
+from ..recheck import WriteGuard, recheck_definition, with_definition_of_now
 from ..steps import handle_of, make_and_note, send_content, source_ref
 from ..storage.disks import CONTENT, MIRROR, DiskMigration
 from ..storage.volume_identity import identify_made, identify_source, identify_whole
-from ..write_lock import WriteGuard
 from .copied import CopiedVolume, arrived_volumes, copied_volumes, places_of
 from .settle import PROVISION_SECONDS, record, settle
 

@@ -12,12 +12,15 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.iptables import (
     IptablesInput,
-    RulesFile,
     plan_iptables,
     read_rules,
 )
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openings import Opening, Ports
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import FirewallPlan, FirewallSpec
+from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import (
+    BootFile,
+    FirewallPlan,
+    FirewallSpec,
+)
 
 LISTING = """\
 -P INPUT DROP
@@ -97,8 +100,8 @@ def loaded(text: str) -> IptablesInput:
     return rules("\n".join(listing))
 
 
-def saved(text: str) -> RulesFile:
-    return RulesFile("/etc/iptables/rules.v4", text, 0o640, loaded)
+def saved(text: str) -> BootFile[IptablesInput]:
+    return BootFile("/etc/iptables/rules.v4", text, 0o640, loaded)
 
 
 @pytest.mark.parametrize(
@@ -188,11 +191,11 @@ def broken(_text: str) -> IptablesInput:
     ("file", "reason"),
     [
         (None, "it is not known what loads the rules when the host boots"),
-        (RulesFile("/f", SAVED, 0o640, broken), "what /f makes cannot be tried: iptables-restore failed: line 3"),
+        (BootFile("/f", SAVED, 0o640, broken), "what /f makes cannot be tried: iptables-restore failed: line 3"),
         (saved("*nat\nCOMMIT\n"), "/etc/iptables/rules.v4 has no rules for INPUT"),
     ],
 )
-def test_what_would_not_last_is_refused_with_the_lines(file: RulesFile | None, reason: str) -> None:
+def test_what_would_not_last_is_refused_with_the_lines(file: BootFile | None, reason: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         plan_iptables(SPEC, rules(SSH_ALONE), file)
     head, _colon, lines = str(caught.value).partition("to leave:\n")

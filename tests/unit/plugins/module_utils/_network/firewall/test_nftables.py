@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     HostError,
     UnsupportedError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._network.firewall.nftables import BootFile, plan_nftables
+from ansible_collections.brine.virt.plugins.module_utils._network.firewall.nftables import NftablesFile, plan_nftables
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openings import Opening, Ports
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.plan import FirewallPlan, FirewallSpec
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.ruleset import InputChain, read_ruleset
@@ -82,8 +82,8 @@ def chains_of(text: str) -> tuple[InputChain, ...]:
     return read_ruleset(answer.stdout)
 
 
-def boot(text: str) -> BootFile:
-    return BootFile("/etc/nftables.conf", text, 0o755, chains_of)
+def boot(text: str) -> NftablesFile:
+    return NftablesFile("/etc/nftables.conf", text, 0o755, chains_of)
 
 
 class Host:
@@ -226,7 +226,7 @@ def test_lines_that_somebody_wrote_elsewhere_in_the_file_count() -> None:
         (boot("nonsense"), "what /etc/nftables.conf makes cannot be tried: "),
     ],
 )
-def test_what_would_not_last_is_refused_with_the_lines(file: BootFile | None, reason: str) -> None:
+def test_what_would_not_last_is_refused_with_the_lines(file: NftablesFile | None, reason: str) -> None:
     host = Host()
     running = read_ruleset(listed(host.loaded))
     with pytest.raises(UnsupportedError) as caught:

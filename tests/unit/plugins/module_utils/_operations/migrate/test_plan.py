@@ -64,9 +64,9 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.pla
     MigrationPlan,
     plan_migration,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import WriteGuard
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import disks as disks_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import volume_identity as identity
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.metadata.notes_text import notes_to_xml
 

@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains 
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
     read_source_machine,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.write_lock import WriteGuard
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.recheck import WriteGuard
 
 XML = "<domain type='test'><name>web1</name><memory>1024</memory><os><type>hvm</type></os></domain>"
 
