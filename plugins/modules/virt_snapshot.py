@@ -281,7 +281,7 @@ machines:
     snapshots:
       description:
         - Its snapshots afterwards, as in RV(brine.virt.virt_info#module:machines[].snapshots). Null in check mode, and
-          if nothing was to be done or they could not be listed.
+          if they could not be listed.
       type: list
       elements: dict
       returned: always

@@ -100,7 +100,9 @@ def _power_words(machine: Machine) -> str:
 
 def _snapshot_words(machine: Machine) -> str:
     name = machine["snapshot"]
-    return _words_done(machine, f"snapshot {name} exists already" if name else "nothing to delete")
+    have = ", ".join(one["name"] for one in machine.get("snapshots") or ())
+    nothing = f"nothing to delete: it has {have}" if have else "nothing to delete"
+    return _words_done(machine, f"snapshot {name} exists already" if name else nothing)
 
 
 def _backup_row(one: Machine) -> tuple[t.Any, ...]:

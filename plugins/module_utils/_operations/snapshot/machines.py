@@ -149,6 +149,9 @@ def carry_out(
         _look(conn, result)
         result.seconds = time.monotonic() - began
 
+    for result in results:
+        if result.plan is not None and not result.plan.steps:
+            _look(conn, result)
     map_in_threads(
         work,
         [result for result in results if result.plan is not None and result.plan.steps],

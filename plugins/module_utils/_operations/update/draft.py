@@ -26,6 +26,9 @@ from ..._model.xml.devices import attachable
 from ..hypervisor import Hypervisor
 from ..plan import Step
 
+# libvirt's words for it, which have no code of their own: src/conf/domain_addr.c.
+_NO_SLOT = "No more available PCI slots"
+
 
 class Draft:
     """One machine as it is, and what is to be done to it. Nothing is changed before the steps are run."""
@@ -234,14 +237,26 @@ class Draft:
         self, what: str, device: etree._Element, find: t.Callable[[etree._Element], etree._Element | None] | None
     ) -> None:
         """The running machine gets a device. find: the same in its XML, to be taken back; None where it may stay."""
-        handle, xml, flag = self.domain.handle, attachable(device), libvirt.VIR_DOMAIN_AFFECT_LIVE
+        handle, xml = self.domain.handle, attachable(device)
+
+        def attach() -> None:
+            try:
+                handle.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+            except libvirt.libvirtError as exc:
+                if _NO_SLOT not in str(exc):
+                    raise
+                # libvirt itself defines a machine with as many as its devices need, and virt_init some to spare.
+                raise ConflictError(
+                    f"cannot {what}: it has no free PCI slot while it runs",
+                    hint="Shut it down, and run this again: its definition gets one",
+                ) from exc
 
         def undo() -> None:
             found = find(read_description(f"machine {self.name}", handle.XMLDesc(0))) if find else None
             if found is not None:
                 host_domains.detach_live(handle, etree.tostring(found, encoding="unicode"))
 
-        self.live_step(what, lambda: handle.attachDeviceFlags(xml, flag), undo if find else None)
+        self.live_step(what, attach, undo if find else None)
 
     def live_update(self, what: str, old: etree._Element, new: etree._Element) -> None:
         """A change of a device of the running machine."""

@@ -21,6 +21,7 @@ def test_the_table() -> None:
         {**DONE, "name": "web1", "actions": ["take snapshot a of web1 (internal, with memory)"], "seconds": 2.1},
         {**DONE, "name": "web2", "snapshot": "a"},
         {**DONE, "name": "web3"},
+        {**DONE, "name": "web4", "snapshots": [{"name": "before-upgrade"}, {"name": "b"}]},
         {**DONE, "name": "db1", "state": None, "failed": True, "msg": "it is\nrunning"},
         {**DONE, "name": "db2", "actions": ["delete snapshot a of db2"], "failed": True, "msg": "no room"},
     ]
@@ -31,6 +32,8 @@ def test_the_table() -> None:
         "web1     hv1  running      2.1  take snapshot a of web1 (internal, with memory)",
         "web2     hv1  running        -  snapshot a exists already",
         "web3     hv1  running        -  nothing to delete",
+        # Who has misspelt the name sees it.
+        "web4     hv1  running        -  nothing to delete: it has before-upgrade, b",
         "db1      hv1  -              -  failed: it is running",
         "db2      hv1  running        -  delete snapshot a of db2, then failed: no room",
         "hv3: no root",

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import types
+import typing as t
 from dataclasses import replace
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.redefine import MachineGoneError
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
@@ -138,3 +141,28 @@ def test_a_volume_is_noted_before_it_is_made_and_as_whole_at_the_very_end(host: 
         if step.undo is not None:
             step.undo()
     assert (notes(host).volumes, title(host)) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("says", "words"),
+    [
+        (
+            "internal error: No more available PCI slots",
+            "cannot attach disk data to a: it has no free PCI slot while it runs. Shut it down, and run this again: "
+            "its definition gets one",
+        ),
+        ("operation failed", "cannot attach disk data to a: operation failed"),
+    ],
+)
+def test_a_running_machine_without_a_free_slot_is_told_what_to_do(draft: Draft, says: str, words: str) -> None:
+    """As one that was defined by virsh has none to spare."""
+
+    def refuse(_xml: str, _flags: int) -> None:
+        raise libvirt.libvirtError(says)
+
+    handle = types.SimpleNamespace(attachDeviceFlags=refuse, name=lambda: "a")
+    draft.domain = t.cast("t.Any", types.SimpleNamespace(handle=handle, name="a"))
+    draft.live_attach("attach disk data to a", etree.Element("disk"), None)
+    with pytest.raises(VirtError) as caught:
+        draft.live_steps[-1].apply()
+    assert str(caught.value) == words
