@@ -192,7 +192,8 @@ host:
       sample: {total_mib: 32093, committed_mib: 6144, running_mib: 4096, free_mib: 25949}
     pools:
       description:
-        - The storage pools. Sizes are null while a pool is not active.
+        - The storage pools. Sizes are null while a pool is not active, and if its directory gives no answer, which
+          RV(hypervisor.errors) then says.
         - The free space in a directory of the hypervisor itself is measured now; for other pools it is as of their last
           refresh.
         - C(shared_storage) says which storage several hypervisors may see through their pools, such as

@@ -92,7 +92,7 @@ def observe_host(
         records = observe_machines(conn, addresses=False, sizes=False, placement=True, timeout_seconds=timeout_seconds)
         _add_machines(host, records, errors)
     if "pools" in subsets:
-        host["pools"] = attempt(lambda: observe_pools(conn, local=local), nothing)
+        host["pools"] = attempt(lambda: observe_pools(conn, errors, local=local), nothing)
     if "networks" in subsets:
         host["networks"] = networks = attempt(lambda: observe_networks(conn, errors), nothing)
         host["bridges"] = bridges = attempt(lambda: observe_bridges(conn, uri, networks), None)

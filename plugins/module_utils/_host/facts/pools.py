@@ -12,9 +12,11 @@ import typing as t
 
 from ..._base.files import MOUNTS, Mount, mount_of, read_mounts
 from ..._base.xml import MIB, attribute, etree, read_description
-from ..connection import VirConnect, libvirt, of_those_there, translate_errors
+from ..connection import VirConnect, libvirt, map_in_threads, of_those_there, translate_errors
 from ..storage.pool_refresh import is_started
 
+# So long all directories together have to say how much space they have.
+_ANSWER_SECONDS = 5
 # Pools whose space is that of a mounted file system.
 _FILE_SYSTEM_POOLS = frozenset({"dir", "fs", "netfs"})
 # Pools whose source is some servers of one cluster, any of them, and the name that the storage has there.
@@ -25,10 +27,10 @@ _EXPORTS = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.glusterfs"})
 _EXPORT = re.compile(r"(?://)?(\[[^]]+\]|[^:/]+)[:/]/*(.*)")
 
 
-def observe_pools(conn: VirConnect, *, local: bool) -> list[dict[str, t.Any]]:
+def observe_pools(conn: VirConnect, errors: list[str], *, local: bool) -> list[dict[str, t.Any]]:
     """The pools by name, as the module's documentation has them. local: their paths are those of this host.
 
-    Raises VirtError.
+    errors: gets a line for each whose directory gives no answer; its space is not known then. Raises VirtError.
     """
     with translate_errors("cannot list the storage pools"):
         active = {p.name() for p in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)}
@@ -40,27 +42,34 @@ def observe_pools(conn: VirConnect, *, local: bool) -> list[dict[str, t.Any]]:
             conn.listAllStoragePools(),
             lambda p: (p.name(), read_description(f"storage pool {p.name()}", p.XMLDesc())),
         )
+    of_files = [
+        (name, root.findtext("target/path") or "")
+        for name, root in described
+        if local and name in active and root.get("type") in _FILE_SYSTEM_POOLS
+    ]
+    # A server that is gone lets whoever asks wait for ever, and is not to hide all else of the hypervisor.
+    answers = map_in_threads(
+        lambda of_one: _seen_at(of_one[1]), of_files, threads=len(of_files), timeout_seconds=_ANSWER_SECONDS
+    )
+    seen = {name: answer for (name, _path), answer in zip(of_files, answers)}  # noqa: B905 - not in Python 3.9
+    errors += [f"storage pool {name}: {answer.error}" for name, answer in seen.items() if answer.error is not None]
     pools = []
     for name, root in sorted(described, key=lambda pair: pair[0]):
-        path = root.findtext("target/path")
         is_active = name in active
-        on_file_system = local and is_active and root.get("type") in _FILE_SYSTEM_POOLS
-        space = _live_space(path) if on_file_system else None
-        if space is None and is_active:
+        answer = seen.get(name)
+        there = _Seen() if answer is None or answer.value is None else answer.value
+        space = there.space
+        if space is None and is_active and (answer is None or answer.error is None):
             space = {key: int(root.findtext(key) or 0) // MIB for key in ("capacity", "allocation", "available")}
-        shared = shared_storage_of(root)
-        if shared is None and on_file_system and path:
-            # Read now: what is only mounted when it is used is mounted since its space has been asked for.
-            shared = shared_storage_at(path, read_mounts(MOUNTS))
         pools.append(
             {
                 "name": name,
                 "type": root.get("type"),
                 "active": is_active,
                 "autostart": name in autostart,
-                "path": path,
-                "shared_storage": shared,
-                "file_system": _file_system(path) if on_file_system else None,
+                "path": root.findtext("target/path"),
+                "shared_storage": shared_storage_of(root) or there.shared_storage,
+                "file_system": there.file_system,
                 "capacity_mib": space["capacity"] if space else None,
                 "allocation_mib": space["allocation"] if space else None,
                 "available_mib": space["available"] if space else None,
@@ -69,21 +78,35 @@ def observe_pools(conn: VirConnect, *, local: bool) -> list[dict[str, t.Any]]:
     return pools
 
 
-def _live_space(path: str | None) -> dict[str, int] | None:
+class _Seen(t.NamedTuple):
+    """What a directory says of itself."""
+
+    space: dict[str, int] | None = None
+    file_system: str | None = None
+    shared_storage: str | None = None
+
+
+def _seen_at(path: str) -> _Seen:
+    space, file_system = _live_space(path), _file_system(path)
+    # Read now: what is only mounted when it is used is mounted since its space has been asked for.
+    return _Seen(space, file_system, shared_storage_at(path, read_mounts(MOUNTS)) if path else None)
+
+
+def _live_space(path: str) -> dict[str, int] | None:
     """The space of a file system as libvirt counts it, but now: libvirt itself only counts when a pool is refreshed,
     and sparse volumes have grown since."""
     try:
-        seen = os.statvfs(path or "")
+        seen = os.statvfs(path)
     except OSError:
         return None
     capacity, available = seen.f_blocks * seen.f_frsize, seen.f_bavail * seen.f_frsize
     return {"capacity": capacity // MIB, "allocation": (capacity - available) // MIB, "available": available // MIB}
 
 
-def _file_system(path: str | None) -> str | None:
+def _file_system(path: str) -> str | None:
     """The device that a directory is on, as findmnt writes it: pools with the same one have one free space."""
     try:
-        device = os.stat(path or "").st_dev
+        device = os.stat(path).st_dev
     except OSError:
         return None
     return f"{os.major(device)}:{os.minor(device)}"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 import typing as t
 from pathlib import Path
 
@@ -101,7 +102,7 @@ def test_only_the_hypervisor_itself_looks_at_what_is_mounted(
     def shared(*, local: bool) -> dict[str, t.Any]:
         with open_connection(node_uri) as conn:
             conn.storagePoolLookupByName("images").destroy()
-            return {pool["name"]: pool["shared_storage"] for pool in observe_pools(conn, local=local)}
+            return {pool["name"]: pool["shared_storage"] for pool in observe_pools(conn, [], local=local)}
 
     (tmp_path / "mounts").write_text("30 22 0:40 / /var/lib/libvirt rw - nfs4 nas:/export rw\n")
     monkeypatch.setattr(host_pools, "MOUNTS", str(tmp_path / "mounts"))
@@ -133,7 +134,7 @@ def test_pools_in_one_file_system_are_told(tmp_path: Path) -> None:
 
     def file_systems(*, local: bool) -> dict[str, t.Any]:
         with open_connection(f"test://{tmp_path}/node.xml") as conn:
-            return {pool["name"]: pool["file_system"] for pool in observe_pools(conn, local=local)}
+            return {pool["name"]: pool["file_system"] for pool in observe_pools(conn, [], local=local)}
 
     found = file_systems(local=True)
     assert found["one"] == found["two"] != found["processes"]
@@ -142,9 +143,32 @@ def test_pools_in_one_file_system_are_told(tmp_path: Path) -> None:
     assert set(file_systems(local=False).values()) == {None}
 
 
+def test_a_directory_that_never_answers_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of a server that is gone."""
+    pool = "<pool type='dir'><name>{0}</name><target><path>{1}/{0}</path></target></pool>"
+    (tmp_path / "node.xml").write_text(f"<node>{pool.format('hangs', tmp_path)}{pool.format('own', tmp_path)}</node>")
+    (tmp_path / "own").mkdir()
+    over, space_of = threading.Event(), host_pools._live_space
+
+    def hang(path: str) -> dict[str, int] | None:
+        if path.endswith("/hangs"):
+            over.wait()
+        return space_of(path)
+
+    monkeypatch.setattr(host_pools, "_live_space", hang)
+    monkeypatch.setattr(host_pools, "_ANSWER_SECONDS", 0.5)
+    errors: list[str] = []
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        found = {one["name"]: one for one in observe_pools(conn, errors, local=True)}
+    over.set()
+    assert errors == ["storage pool hangs: no answer within 0.5 s"]
+    assert (found["hangs"]["active"], found["hangs"]["available_mib"]) == (True, None)
+    assert found["own"]["available_mib"] > 0
+
+
 def test_libvirt_says_the_source_of_a_pool_that_is_not_active_as_well(node_uri: str) -> None:
     source = "<host name='192.0.2.2' port='6789'/><host name='192.0.2.1'/><name>vms</name>"
     with open_connection(node_uri) as conn:
         conn.storagePoolDefineXML(f"<pool type='rbd'><name>ceph</name><source>{source}</source></pool>", 0)
-        ceph = next(pool for pool in observe_pools(conn, local=False) if pool["name"] == "ceph")
+        ceph = next(pool for pool in observe_pools(conn, [], local=False) if pool["name"] == "ceph")
     assert (ceph["active"], ceph["shared_storage"]) == (False, "rbd 192.0.2.1,192.0.2.2/vms")
