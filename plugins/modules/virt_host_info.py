@@ -193,7 +193,7 @@ host:
     pools:
       description:
         - The storage pools. Sizes are null while a pool is not active, and if its directory gives no answer, which
-          RV(hypervisor.errors) then says.
+          RV(host.errors) then says.
         - The free space in a directory of the hypervisor itself is measured now; for other pools it is as of their last
           refresh.
         - C(shared_storage) says which storage several hypervisors may see through their pools, such as
