@@ -246,6 +246,13 @@ machines:
       returned: always
       type: bool
       sample: true
+    paused_by:
+      description:
+        - Why it is paused, if nobody paused it, such as V(because of an I/O error), which is mostly a storage that is
+          full. Null otherwise.
+      returned: always
+      type: str
+      sample: null
     saved:
       description: >-
         Whether its memory is saved on disk, as by O(brine.virt.virt_power#module:state=saved). Its state is V(shutoff)

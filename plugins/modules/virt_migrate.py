@@ -66,8 +66,9 @@ options:
   target:
     description:
       - The hypervisor to move to, as a libvirt URI (C(qemu+tls://hv2.example.org/system)), as the name of a host in the
-        inventory, or as any other host name, which is reached over TLS. It is given for every machine, here or in
-        O(machines[].target).
+        inventory, or as any other host name, which is reached over TLS. A host of the inventory is reached at its
+        variable C(virt_tls_address), else at its C(ansible_host), else by its name there.
+      - It is given for every machine, here or in O(machines[].target).
       - It is not needed with O(pool) or O(disks). Without it, the disks go to other pools of the same hypervisor.
       - The hypervisor that the machine is on opens this URI itself. With TLS, each must accept the other's certificate,
         see the role P(brine.virt.virt_tls#role).

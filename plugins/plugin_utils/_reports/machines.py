@@ -124,6 +124,7 @@ def _row(record: Mapping[str, t.Any]) -> list[t.Any]:
 
 def _state(record: Mapping[str, t.Any]) -> str:
     state = "unfinished" if record.get("building") else "saved" if record.get("saved") else str(record["state"])
+    state = " ".join(filter(None, [state, record.get("paused_by")]))
     return f"{state}, moving" if record.get("moving") else state
 
 

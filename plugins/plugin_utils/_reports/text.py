@@ -101,7 +101,8 @@ def _machine_lines(record: Mapping[str, t.Any], hypervisor: str, variables: Mapp
     lines = [printable_line(record["name"])]
     lines += _field(1, "CPU", record.get("vcpus"))
     lines += _field(1, "Memory", None if memory_mib is None else memory_mib * KIB_PER_MIB)
-    lines += _field(1, "State", ", ".join(filter(None, [record.get("state"), _saved(record), unfinished(record)])))
+    state = " ".join(filter(None, [record.get("state"), record.get("paused_by")]))
+    lines += _field(1, "State", ", ".join(filter(None, [state, _saved(record), unfinished(record)])))
     for graphics in record.get("graphics") or []:
         port = graphics.get("port") or graphics.get("tls_port")
         lines += _field(1, "Graphics", f"{graphics.get('type')} - {hypervisor}:{port}" if port else None)

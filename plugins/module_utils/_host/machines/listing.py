@@ -38,6 +38,13 @@ from .record import (
 
 # One answer takes as long as the line is: the more machines, the more of them are asked at once.
 _FEWEST_THREADS, _MACHINES_A_THREAD = 8, 20
+# virDomainPausedReason, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainPausedReason
+_TROUBLES = {
+    "VIR_DOMAIN_PAUSED_IOERROR": "because of an I/O error",
+    "VIR_DOMAIN_PAUSED_WATCHDOG": "by its watchdog",
+    "VIR_DOMAIN_PAUSED_CRASHED": "because it crashed",
+    "VIR_DOMAIN_PAUSED_API_ERROR": "because of an error in libvirt",
+}
 VirDomain = t.Any
 Answer = t.TypeVar("Answer")
 
@@ -217,6 +224,16 @@ def read_known_pools(conn: VirConnect) -> KnownPools:
     return known_pools(outcome.value for outcome in found if outcome.value is not None)
 
 
+def words_of(reason: int | None, words: Mapping[str, str]) -> str | None:
+    """Those for a reason that libvirt gives. By name, because an older libvirt lacks the newest ones."""
+    return next((text for name, text in words.items() if getattr(libvirt, name, None) == reason), None)
+
+
+def paused_by(state: str, reason: int | None) -> str | None:
+    """What has paused a machine that nobody paused, after «it is paused»; None for any other."""
+    return words_of(reason, _TROUBLES) if state == "paused" else None
+
+
 def _state(domain: VirDomain, bulk: BulkAnswer) -> str:
     known = bulk.stats.get(domain.UUIDString(), {}).get("state.state")
     if known is None:
@@ -240,8 +257,10 @@ def is_arriving(domain: VirDomain) -> bool:
     return False
 
 
-def _marks(uuid: str, bulk: BulkAnswer) -> dict[str, bool]:
+def _marks(uuid: str, bulk: BulkAnswer) -> dict[str, t.Any]:
+    stats = bulk.stats.get(uuid, {})
     return {
+        "paused_by": paused_by(state_name(stats.get("state.state")), stats.get("state.reason")),
         "autostart": uuid in bulk.autostart,
         "persistent": uuid in bulk.persistent,
         "saved": uuid in bulk.saved,

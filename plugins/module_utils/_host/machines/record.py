@@ -65,6 +65,7 @@ def bare_record(name: str, uuid: str, state: str) -> dict[str, t.Any]:
         "name": name,
         "uuid": uuid,
         "state": state,
+        "paused_by": None,
         "vcpus": None,
         "vcpus_max": None,
         "memory_mib": None,

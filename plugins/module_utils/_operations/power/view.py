@@ -13,6 +13,7 @@ from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.xml import etree, read_description
 from ..._host.connection import is_local, libvirt, translate_errors
 from ..._host.machines.domains import description_of, unreadable_error
+from ..._host.machines.listing import paused_by, words_of
 from ..._host.machines.record import PendingOf, record_from_xml, state_name
 from ..._host.machines.start_watch import is_off_since
 from ..._host.storage.disk_lock import is_open_in_qemu, newer_below
@@ -23,12 +24,6 @@ from ..._model.metadata.snapshots import SnapshotWork, finish_revert_hint, read_
 # Beside the states of a machine's record: it is off, and its memory is saved.
 SAVED = "saved"
 # virDomainPausedReason, https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainPausedReason
-_TROUBLES = {
-    "VIR_DOMAIN_PAUSED_IOERROR": "because of an I/O error",
-    "VIR_DOMAIN_PAUSED_WATCHDOG": "by its watchdog",
-    "VIR_DOMAIN_PAUSED_CRASHED": "because it crashed",
-    "VIR_DOMAIN_PAUSED_API_ERROR": "because of an error in libvirt",
-}
 _JOBS = {
     "VIR_DOMAIN_PAUSED_MIGRATION": "moving it between hypervisors",
     "VIR_DOMAIN_PAUSED_POSTCOPY": "moving it between hypervisors",
@@ -125,7 +120,7 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
         state,
         active,
         persistent,
-        paused_by=_words_of(reason, _TROUBLES) if paused else None,
+        paused_by=paused_by(state, reason),
         refusal=_refusal(record, running_xml, active=active)
         or _half_reverted(running_xml)
         or (_merged_unseen(handle, running_xml) if active else _may_be_old(handle, running_xml, work))
@@ -140,13 +135,8 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
     )
 
 
-def _words_of(reason: int, words: Mapping[str, str]) -> str | None:
-    """By name, because an older libvirt lacks the newest ones."""
-    return next((text for name, text in words.items() if getattr(libvirt, name, None) == reason), None)
-
-
 def _busy(name: str, reason: int) -> VirtError | None:
-    job = _words_of(reason, _JOBS)
+    job = words_of(reason, _JOBS)
     return None if job is None else ConflictError(f"libvirt is {job}", hint=f"See virsh domjobinfo {name}")
 
 

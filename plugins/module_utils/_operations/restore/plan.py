@@ -29,6 +29,7 @@ from ..._model.backup.manifest import DOMAIN_XML, SEED, DiskEntry, Manifest
 from ..._model.backup.restored_domain import RestoredDomain, renewed_notes, restored_domain
 from ..._model.metadata.machine import BUILDING, MachineNotes, read_notes
 from ..._model.metadata.migration import read_migration_note
+from ..._model.meter import some_of
 from ..._model.xml.disk_source import FILE, DiskSource
 from ..create.claims import is_claim, require_no_claim
 from ..hypervisor import Hypervisor
@@ -74,7 +75,8 @@ def find_backup(options: RestoreOptions) -> tuple[Backups, list[Manifest]]:
     backups = list_backups(options.source, options.machine, options.owner)
     if options.backup is not None:
         if options.backup not in backups.names:
-            raise _nothing_there(f"there is no backup {options.backup} in {backups.path}")
+            hint = f"It has {some_of(sorted(backups.names, reverse=True))}" if backups.names else None
+            raise _nothing_there(f"there is no backup {options.backup} in {backups.path}", hint=hint)
         return backups, backups.chain(options.backup)
     if not backups.by_id:
         broken = next(iter(backups.broken.values()), None)
@@ -106,9 +108,9 @@ def _require_one_machine(backups: Backups, newest: Manifest) -> None:
         )
 
 
-def _nothing_there(words: str, where: str | None = None) -> NotFoundError:
+def _nothing_there(words: str, where: str | None = None, hint: str | None = None) -> NotFoundError:
     """The error where this hypervisor was looked at, and does not see the backup."""
-    error = NotFoundError(words, where=where)
+    error = NotFoundError(words, where=where, hint=hint)
     error.result = NO_BACKUP
     return error
 

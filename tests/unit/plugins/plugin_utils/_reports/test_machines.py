@@ -81,6 +81,11 @@ def test_what_is_unknown_of_many_for_one_reason_is_one_line(count: int, names: s
     assert lines_of(results)[1 + count :] == [f"{names} on hv1: {error}"]
 
 
+def test_one_that_nobody_has_paused_says_why() -> None:
+    paused = record("web1", state="paused", paused_by="because of an I/O error")
+    assert " paused because of an I/O error " in lines_of({"hv1": [paused]})[1]
+
+
 def test_one_that_is_moving_says_so() -> None:
     assert "running, moving" in lines_of({"hv1": [record("web1", moving={"source": "a", "target": "b"})]})[1]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -150,3 +151,17 @@ def test_a_qemu_or_a_pool_that_hangs_keeps_nothing_but_sizes_from_anybody(
         f"cannot read the storage pools: no answer within {limit}",
         "disk vda: its size is unknown for now: the machine is busy",
     ]
+
+
+def test_who_has_paused_a_machine_is_told_where_nobody_has() -> None:
+    by_error = listing.BulkAnswer(
+        [], {"u": {"state.state": 3, "state.reason": 5}}, *[frozenset[str]()] * 3, listing.NO_POOLS, ()
+    )
+    assert listing._marks("u", by_error)["paused_by"] == "because of an I/O error"
+    by_user = replace(by_error, stats={"u": {"state.state": 3, "state.reason": 1}})
+    assert listing._marks("u", by_user)["paused_by"] is None
+    # A reason of another state: here the guest has shut down.
+    assert (
+        listing._marks("u", replace(by_error, stats={"u": {"state.state": 5, "state.reason": 5}}))["paused_by"] is None
+    )
+    assert listing._marks("u", replace(by_error, stats={}))["paused_by"] is None
