@@ -42,6 +42,15 @@ def root_hint(exc: OSError) -> str | None:
     return "Run as root (become: true)" if missing else None
 
 
+@contextlib.contextmanager
+def file_errors(what: str) -> t.Iterator[None]:
+    """Inside the block, an error of the system is raised as HostError, with root_hint. what: what could not be done."""
+    try:
+        yield
+    except OSError as exc:
+        raise HostError(f"{what}: {exc.strerror}", hint=root_hint(exc)) from exc
+
+
 def read_text(path: str) -> str | None:
     """The text of a file, or None when there is none. Raises HostError."""
     try:
@@ -121,10 +130,8 @@ def sync_file(path: str) -> None:
 
     Raises HostError.
     """
-    try:
+    with file_errors(f"cannot write {path}"):
         _sync(path, os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as exc:
-        raise HostError(f"cannot write {path}: {exc.strerror}") from exc
 
 
 def _sync(path: str | os.PathLike[str], flags: int) -> None:

@@ -9,7 +9,7 @@ import os
 import time
 
 from .._base.errors import HostError
-from .._base.files import root_hint, write_whole
+from .._base.files import file_errors, write_whole
 from .paths import Owner
 
 KEY_MODE = 0o600
@@ -18,11 +18,9 @@ CERTIFICATE_MODE = 0o644
 
 def write_file(path: str, content: bytes, owner: Owner, mode: int) -> None:
     """Put a file in place at once; missing folders are made. Raises HostError."""
-    try:
+    with file_errors(f"{path} cannot be written"):
         make_folder(os.path.dirname(path), owner)
         write_whole(path, content, mode, (owner.uid, owner.gid) if os.geteuid() == 0 else None)
-    except OSError as exc:
-        raise HostError(f"{path} cannot be written: {exc.strerror}", hint=root_hint(exc)) from exc
 
 
 def make_folder(path: str, owner: Owner) -> None:
@@ -45,11 +43,9 @@ def is_guarded(path: str, owner: Owner) -> bool:
 
 def guard(path: str, owner: Owner) -> None:
     """Give a good key to its owner, for him alone. Raises HostError."""
-    try:
+    with file_errors(f"{path} cannot be given to user {owner.name}"):
         os.chmod(path, KEY_MODE)
         os.chown(path, owner.uid, owner.gid)
-    except OSError as exc:
-        raise HostError(f"{path} cannot be given to user {owner.name}: {exc.strerror}", hint=root_hint(exc)) from exc
 
 
 def keep_backup(path: str) -> str | None:

@@ -12,8 +12,8 @@ import os
 import typing as t
 from functools import partial
 
-from .._base.errors import HostError, InputError
-from .._base.files import read_text, root_hint, sync_folder
+from .._base.errors import InputError
+from .._base.files import file_errors, read_text, sync_folder
 from .._tls import certificates as certs
 from .certificates import x509
 from .check import find_issuer
@@ -99,8 +99,6 @@ def _remove(path: str, report: RenewalReport) -> None:
 
 
 def _unlink(path: str) -> None:
-    try:
+    with file_errors(f"{path} cannot be removed"):
         os.unlink(path)
         sync_folder(os.path.dirname(path))
-    except OSError as exc:
-        raise HostError(f"{path} cannot be removed: {exc.strerror}", hint=root_hint(exc)) from exc

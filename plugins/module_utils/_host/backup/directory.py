@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from ..._base.errors import ConflictError, HostError, InputError, NotFoundError, VirtError
-from ..._base.files import LockTimeout, allocated_bytes, locked_file, root_hint, sync_folder, write_whole
+from ..._base.files import LockTimeout, allocated_bytes, file_errors, locked_file, root_hint, sync_folder, write_whole
 from ..._model.backup.manifest import MANIFEST, MOST_BYTES, Manifest, ManifestError, is_backup_id
 from ..._model.backup.manifest_text import manifest_to_text, read_manifest
 from .trust import require_own, require_trusted
@@ -229,11 +229,9 @@ def locked_to_read(destination: str, machine: str, wait_seconds: float, owner: i
     """
     path = os.path.join(destination, machine)
     with contextlib.ExitStack() as held:
-        try:
+        with file_errors(f"cannot read {path}"):
             require_trusted(destination, owner)
             _require_own(path, owner)
-        except OSError as exc:
-            raise HostError(f"cannot read {path}: {exc.strerror}", hint=root_hint(exc)) from exc
         try:
             held.enter_context(locked_file(f"{path}/{_LOCK}", wait_seconds, shared=True))
         except LockTimeout as exc:
@@ -307,7 +305,7 @@ def remove(path: str, name: str, files: t.Container[str] | None = None) -> None:
     """
     directory = f"{path}/{name}"
     doomed = directory if name.startswith(_PARTIAL) else f"{path}/{_PARTIAL}{name}"
-    try:
+    with file_errors(f"cannot remove {directory}"):
         why = foreign_in(directory, files)
         if why is not None:
             raise HostError(f"{directory} is kept: {why}", hint="Move it elsewhere, or remove it")
@@ -322,8 +320,6 @@ def remove(path: str, name: str, files: t.Container[str] | None = None) -> None:
             os.unlink(f"{doomed}/{file}")
         os.rmdir(doomed)
         sync_folder(path)
-    except OSError as exc:
-        raise HostError(f"cannot remove {directory}: {exc.strerror}", hint=root_hint(exc)) from exc
 
 
 def _is_marked(directory: str) -> bool:

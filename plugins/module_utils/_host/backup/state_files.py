@@ -16,7 +16,7 @@ import shutil
 import typing as t
 
 from ..._base.errors import ConflictError, HostError
-from ..._base.files import sync_folder
+from ..._base.files import file_errors, sync_folder
 from ..._base.xml import etree
 from ..._model.backup.manifest import is_file_name
 from .directory import open_inside
@@ -77,23 +77,14 @@ def tpm_state(domain: etree._Element, uuid: str) -> tuple[str, str, list[str]] |
 
 def copy_in(source: str, target: str) -> None:
     """Copy a file of the hypervisor into a backup; for its owner alone. Raises HostError."""
-    with _named_errors(f"cannot copy {source} to {target}"):
+    with file_errors(f"cannot copy {source} to {target}"):
         _copy(source, target)
-
-
-@contextlib.contextmanager
-def _named_errors(what: str) -> t.Iterator[None]:
-    """Inside the block, an error of the system is raised as HostError. what: what could not be done."""
-    try:
-        yield
-    except OSError as exc:
-        raise HostError(f"{what}: {exc.strerror}") from exc
 
 
 def nvram_is_there(backup: str, name: str, path: str) -> bool:
     """Whether the UEFI variables of a backup are in their place, as after a run that was killed. Raises ConflictError
     for others that are, and HostError."""
-    with _named_errors(f"cannot read {path}"):
+    with file_errors(f"cannot read {path}"):
         if not os.path.lexists(path):
             return False
         if _is_same(backup, name, path):
@@ -110,7 +101,7 @@ def write_nvram(backup: str, name: str, path: str, *, replace: bool) -> bool:
     libvirt gives the file to QEMU when the machine starts. False where they are there already, as after a run that was
     killed. Raises ConflictError, HostError.
     """
-    with _named_errors(f"cannot write {path}"):
+    with file_errors(f"cannot write {path}"):
         _drop(path + _DRAFT)
         if not replace and nvram_is_there(backup, name, path):
             return False
@@ -122,14 +113,14 @@ def write_nvram(backup: str, name: str, path: str, *, replace: bool) -> bool:
 def read_nvram(path: str) -> bytes | None:
     """The UEFI variables of a machine; None where there are none yet. Raises HostError."""
     folder, file = os.path.split(path)
-    with _named_errors(f"cannot read {path}"), contextlib.suppress(FileNotFoundError), open_inside(folder, file) as fd:
+    with file_errors(f"cannot read {path}"), contextlib.suppress(FileNotFoundError), open_inside(folder, file) as fd:
         return _read(fd)
     return None
 
 
 def take_back(path: str, content: bytes | None) -> None:
     """Put UEFI variables back as they were. content: None where there were none. Raises HostError."""
-    with _named_errors(f"cannot write {path}"), contextlib.suppress(FileNotFoundError):
+    with file_errors(f"cannot write {path}"), contextlib.suppress(FileNotFoundError):
         if content is None:
             os.unlink(path)
         else:
@@ -139,7 +130,7 @@ def take_back(path: str, content: bytes | None) -> None:
 def tpm_is_there(backup: str, names: t.Sequence[str], uuid: str, directory: str) -> bool:
     """As nvram_is_there, of the state of a TPM. names, uuid, directory: as of write_tpm."""
     path = f"{_SWTPM}/{uuid}/{directory}"
-    with _named_errors(f"cannot read {path}"):
+    with file_errors(f"cannot read {path}"):
         there = _state_in(path)
         if not there:
             return False
@@ -166,7 +157,7 @@ def write_tpm(
     run that was killed. Raises ConflictError and HostError.
     """
     path = f"{_SWTPM}/{uuid}/{directory}"
-    with _named_errors(f"cannot write {path}"):
+    with file_errors(f"cannot write {path}"):
         _drop_drafts(path)
         if not replace and tpm_is_there(backup, names, uuid, directory):
             return
@@ -213,7 +204,7 @@ def _write_directory(backup: str, names: t.Sequence[str], path: str) -> None:
 
 def remove_tpm(uuid: str) -> None:
     """Delete what write_tpm has written for a machine that was not there. Raises HostError."""
-    with _named_errors(f"cannot remove {_SWTPM}/{uuid}"), contextlib.suppress(FileNotFoundError):
+    with file_errors(f"cannot remove {_SWTPM}/{uuid}"), contextlib.suppress(FileNotFoundError):
         shutil.rmtree(f"{_SWTPM}/{uuid}")
 
 

@@ -12,6 +12,7 @@ import typing as t
 from collections.abc import Sequence
 
 from ..._base.errors import HostError, VirtError, stopped
+from ..._base.files import file_errors
 from ..._base.qemu_img import QCOW2, run_qemu_img
 from ..._model.backup.manifest import DiskEntry, FileEntry, Manifest
 from ..._model.image.qcow2 import BrokenQcow2Error, read_header, referenced_names
@@ -35,19 +36,16 @@ def digest_file(directory: str, name: str, stop: threading.Event, on_bytes: OnBy
     Raises HostError, StoppedError.
     """
     hashed, length = hashlib.sha256(), 0
-    try:
-        with open_inside(directory, name) as descriptor:
-            while True:
-                piece = os.read(descriptor, _CHUNK_BYTES)
-                if not piece:
-                    return FileEntry(length, hashed.hexdigest())
-                if stop.is_set():
-                    raise stopped()
-                hashed.update(piece)
-                length += len(piece)
-                on_bytes(len(piece))
-    except OSError as exc:
-        raise HostError(f"cannot read {directory}/{name}: {exc.strerror}") from exc
+    with file_errors(f"cannot read {directory}/{name}"), open_inside(directory, name) as descriptor:
+        while True:
+            piece = os.read(descriptor, _CHUNK_BYTES)
+            if not piece:
+                return FileEntry(length, hashed.hexdigest())
+            if stop.is_set():
+                raise stopped()
+            hashed.update(piece)
+            length += len(piece)
+            on_bytes(len(piece))
 
 
 def verify_chain(

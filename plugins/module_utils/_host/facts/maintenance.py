@@ -18,8 +18,7 @@ import os
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from ..._base.errors import HostError
-from ..._base.files import read_text, root_hint, sync_folder, write_whole
+from ..._base.files import file_errors, read_text, sync_folder, write_whole
 from ..._base.xml import etree, read_description
 from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
 
@@ -66,7 +65,7 @@ def read_maintenance(path: str = PATH) -> Maintenance | None:
 def write_maintenance(wanted: Maintenance | None, path: str = PATH) -> None:
     """Make the file say this, in one stroke; None removes it. Raises HostError."""
     directory = os.path.dirname(path)
-    try:
+    with file_errors(f"cannot write {path}"):
         if wanted is None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
@@ -75,8 +74,6 @@ def write_maintenance(wanted: Maintenance | None, path: str = PATH) -> None:
         os.makedirs(directory, mode=0o755, exist_ok=True)
         # It survives the very power cut that a maintenance may be about.
         write_whole(path, f"{json.dumps(wanted.as_dict())}\n".encode(), 0o644)
-    except OSError as exc:
-        raise HostError(f"cannot write {path}: {exc.strerror}", hint=root_hint(exc)) from exc
 
 
 def show_maintenance(conn: VirConnect, maintenance: Maintenance | None) -> bool:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 
 from ..._base.errors import ConflictError, HostError
+from ..._base.files import file_errors
 from ..._base.qemu_img import FORMATS, QCOW2, run_qemu_img
 from ..._model.image.qcow2 import BrokenQcow2Error, read_header
 
@@ -81,10 +82,8 @@ class DiskLock(_Opened):
 
     def check(self) -> None:
         """Raise ConflictError when somebody has changed the disk since it is held, or put another in its place."""
-        try:
+        with file_errors(f"cannot inspect {self.path}"):
             now = _state(os.stat(self.path))
-        except OSError as exc:
-            raise HostError(f"cannot inspect {self.path}: {exc.strerror}") from exc
         if now != self._seen:
             raise ConflictError(f"{self.path} was changed while it was being copied")
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 import os
 
 from ..._base.errors import HostError
+from ..._base.files import file_errors
 from ..._model.spec.fields.units import format_size
 
 
 def free_in(directory: str) -> int:
     """The bytes that are free in a directory now, whatever libvirt knows of it. Raises HostError."""
-    try:
+    with file_errors(f"cannot inspect {directory}"):
         found = os.statvfs(directory)
-    except OSError as exc:
-        raise HostError(f"cannot inspect {directory}: {exc.strerror}") from exc
     return found.f_bavail * found.f_frsize
 
 

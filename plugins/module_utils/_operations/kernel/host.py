@@ -11,7 +11,7 @@ import re
 
 from ..._base.commands import Answer, Program
 from ..._base.errors import HostError
-from ..._base.files import read_text, root_hint, write_whole
+from ..._base.files import file_errors, read_text, write_whole
 from .spec import MARK, same_words, size_kib
 
 _SYSTEMCTL_SECONDS = 90
@@ -55,12 +55,9 @@ class Host:
 
     def set_value(self, path: str, value: str, name: str) -> None:
         """Write a value and read it again. Raises HostError when the kernel refuses it, or makes another of it."""
-        try:
-            # Unbuffered: the kernel says no when it is written, not when the file is closed.
-            with open(self.root + path, "wb", buffering=0) as file:
-                file.write(f"{value}\n".encode())
-        except OSError as exc:
-            raise HostError(f"{name}: the kernel refuses {value}: {exc.strerror}", hint=root_hint(exc)) from exc
+        # Unbuffered: the kernel says no when it is written, not when the file is closed.
+        with file_errors(f"{name}: the kernel refuses {value}"), open(self.root + path, "wb", buffering=0) as file:
+            file.write(f"{value}\n".encode())
         now = self.value(path)
         if now != same_words(value):
             raise HostError(f"{name}: the kernel made {now} of {value}")
@@ -81,15 +78,13 @@ class Host:
 
     def set_file(self, path: str, text: str | None) -> None:
         """Put a file in place, or take it away."""
-        try:
+        with file_errors(f"{path} cannot be written"):
             if text is None:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self.root + path)
             else:
                 os.makedirs(os.path.dirname(self.root + path), mode=0o755, exist_ok=True)
                 write_whole(self.root + path, text.encode(), 0o644)
-        except OSError as exc:
-            raise HostError(f"{path} cannot be written: {exc.strerror}", hint=root_hint(exc)) from exc
 
     def is_enabled(self, unit: str) -> bool:
         """Whether a unit starts at boot."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..._base.errors import HostError, UnreachableError
+from ..._base.files import file_errors
 from ..._host.connection import VirConnect, translate_errors
 from ..._host.locks import hypervisor_lock
 from ..._host.machines.set_aside import put_back
@@ -247,11 +248,8 @@ def handle_of(disk: DiskMigration) -> t.Any:
 
 
 def _size_of(path: str) -> int:
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return file.seek(0, os.SEEK_END)
-    except OSError as exc:
-        raise HostError(f"cannot read {path}: {exc.strerror}") from exc
+    with file_errors(f"cannot read {path}"), open(path, "rb", buffering=0) as file:
+        return file.seek(0, os.SEEK_END)
 
 
 def finishing_steps(

@@ -13,7 +13,8 @@ import pwd
 import stat
 import typing as t
 
-from ...._base.errors import ConflictError, HostError, InputError, NotFoundError
+from ...._base.errors import ConflictError, InputError, NotFoundError
+from ...._base.files import file_errors
 from ..shared_pools import mounted_at
 
 Permissions = t.Mapping[str, t.Any]
@@ -123,10 +124,8 @@ def permissions_of(path: str) -> dict[str, t.Any] | None:
 
 def set_permissions(path: str, wanted: Permissions) -> None:
     """Give a directory an owner, a group and a mode; what is not named stays. Raises HostError."""
-    try:
+    with file_errors(f"owner and mode of {path} cannot be set"):
         if "owner" in wanted or "group" in wanted:
             os.chown(path, wanted.get("owner", -1), wanted.get("group", -1))
         if "mode" in wanted:
             os.chmod(path, int(wanted["mode"], 8))
-    except OSError as exc:
-        raise HostError(f"owner and mode of {path} cannot be set: {exc.strerror}") from exc

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from ...._base.commands import Answer
 from ...._base.errors import ConflictError, HostError, stopped
-from ...._base.files import allocated_bytes, sync_folder
+from ...._base.files import allocated_bytes, file_errors, sync_folder
 from ...._base.qemu_img import QCOW2, run_qemu_img
 from ...._model.image.qcow2 import BrokenQcow2Error, Header, read_header
 from ...images.bitmaps import bitmaps_in
@@ -80,25 +80,21 @@ class RebasedFile:
     def make(self) -> None:
         """Make it, and compare it with the old one. Raises HostError."""
         folder, name = os.path.split(self._path)
-        try:
+        with file_errors(f"cannot write a new {self._path}"):
             self._new, self._part = tempfile.mkstemp(prefix=_part_prefix(name), dir=folder)
             copy_file(self._path, self._new, folder, (), self._copied)
             self._rebase()
             self._settle(self._new)
-        except OSError as exc:
-            raise HostError(f"cannot write a new {self._path}: {exc.strerror}") from exc
         self._require_same()
 
     def put_in_place(self) -> None:
         """Have it be the file from now on, also after a power cut. Raises HostError, ConflictError."""
-        try:
+        with file_errors(f"cannot replace {self._path}"):
             if file_id(self._part) != file_id(self._path_of_new):
                 raise ConflictError(f"{self._part} has been replaced by somebody else")
             os.rename(self._part, self._path)
             self._part = ""
             sync_folder(os.path.dirname(self._path))
-        except OSError as exc:
-            raise HostError(f"cannot replace {self._path}: {exc.strerror}") from exc
 
     def end(self) -> None:
         """Remove what has not been put in its place. What cannot be removed is for the next run."""
@@ -198,8 +194,5 @@ def snapshots_inside(path: str) -> int:
 
     https://www.qemu.org/docs/master/interop/qcow2.html: nb_snapshots, four bytes from byte 60 on.
     """
-    try:
-        with volume_file(path) as read:
-            return int.from_bytes(read(60, 4), "big")
-    except OSError as exc:
-        raise HostError(f"cannot read {path}: {exc.strerror}") from exc
+    with file_errors(f"cannot read {path}"), volume_file(path) as read:
+        return int.from_bytes(read(60, 4), "big")
