@@ -155,7 +155,7 @@ def test_a_qemu_or_a_pool_that_hangs_keeps_nothing_but_sizes_from_anybody(
 
 def test_who_has_paused_a_machine_is_told_where_nobody_has() -> None:
     by_error = listing.BulkAnswer(
-        [], {"u": {"state.state": 3, "state.reason": 5}}, *[frozenset[str]()] * 3, listing.NO_POOLS, ()
+        [], {"u": {"state.state": 3, "state.reason": 5}}, frozenset(), frozenset(), frozenset(), listing.NO_POOLS, ()
     )
     assert listing._marks("u", by_error)["paused_by"] == "because of an I/O error"
     by_user = replace(by_error, stats={"u": {"state.state": 3, "state.reason": 1}})
