@@ -573,6 +573,12 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     for machine in result["machines"]:
         for words in machine["kept_volumes"]:
             module.warn(f"{machine['name']}: {words}")
+        for disk in machine["disks"] if machine["changed"] else ():
+            if disk["kept_at_source"]:
+                module.warn(
+                    f"{machine['name']}: volume {disk['from_volume']} stays in pool {disk['from_pool']} of "
+                    f"{machine['source']}, as it was not created for this machine"
+                )
     failed = [machine for machine in result["machines"] if machine["failed"]]
     if failed:
         moved = [machine["name"] for machine in result["machines"] if not machine["failed"]]

@@ -20,6 +20,6 @@ def one_home(name: str, homes: Sequence[str], where: str = "vm", option: str = "
         raise InputError(
             f"there is a machine {name!r} on each of {', '.join(homes)}",
             where=where,
-            hint=f"Say which one: {option}{homes[0]}",
+            hint=f"Say which one: {option}{homes[0]}; or wait, if it is being moved",
         )
     return homes[0] if homes else None

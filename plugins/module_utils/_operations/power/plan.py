@@ -155,8 +155,9 @@ def _by_guest(machine: PowerView, request: PowerRequest, gentle: Action, hard: A
     if request.force:
         # A reset leaves a machine that is paused so.
         return (hard, Action.RESUME) if hard is Action.RESET and machine.state == "paused" else (hard,)
+    by_force = f"With force=true: {hard.value}"
     raise ConflictError(
         f"it is {machine.state}{f' {machine.paused_by}' if machine.paused_by else ''}, so its operating system cannot "
         f"{gentle.value}",
-        hint=f"With force=true: {hard.value}",
+        hint=f"Remove the cause, and resume it with state=running. {by_force}" if machine.paused_by else by_force,
     )

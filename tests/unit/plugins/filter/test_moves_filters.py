@@ -127,7 +127,7 @@ def test_each_of_them_that_is_nowhere_or_twice_is_a_sentence() -> None:
     found = FILTERS["disk_moves"](fleet, ["web1", "db7", "db1"], errors="return")
     assert list(found) == ["errors"]
     assert found["errors"] == [
-        "vm: there is a machine 'web1' on each of hv1, hv2. Say which one: --limit hv1",
+        "vm: there is a machine 'web1' on each of hv1, hv2. Say which one: --limit hv1; or wait, if it is being moved",
         "there is no machine 'db7' on the hypervisors that answered. Did you mean db1? hv3: did not answer: no route",
     ]
 

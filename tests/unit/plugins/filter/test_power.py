@@ -174,7 +174,11 @@ NOBODY = (
         ({"vm": "web2", "on": "hv9"}, "on: there is no hypervisor 'hv9'. Did you mean hv2?"),
         ({"tag": "wbe", "on": "hv9"}, "on: there is no hypervisor 'hv9'. Did you mean hv2?"),
         ({"tag": "front", "on": "hv1"}, "tag: no machine has the tag 'front' on hv1. Known: web"),
-        ({"vm": "twin"}, "vm: there is a machine 'twin' on each of hv1, hv2. Say which one: -e on=hv1"),
+        (
+            {"vm": "twin"},
+            "vm: there is a machine 'twin' on each of hv1, hv2. Say which one: -e on=hv1; or wait, if it is being "
+            "moved",
+        ),
         ({"tag": "wbe"}, "tag: no machine has the tag 'wbe' on the hypervisors that answered. Did you mean web?"),
         ({"on": "hv9"}, "on: there is no hypervisor 'hv9'. Did you mean hv2?"),
         ({}, NOBODY),

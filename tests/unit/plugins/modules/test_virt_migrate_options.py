@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import types
 import typing as t
 
 import pytest
@@ -12,6 +13,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
+from ansible_collections.brine.virt.plugins.modules import virt_migrate
 from ansible_collections.brine.virt.plugins.modules.virt_migrate import ARGUMENTS, as_diff, read_specs
 
 
@@ -148,3 +150,18 @@ def test_the_diff_says_where_disks_were_and_are() -> None:
         "hypervisor: hv1\nvda: slow/v\n",
         "hypervisor: hv1\nvda: fast/v\n",
     )
+
+
+def test_a_volume_that_the_machine_does_not_own_is_named_as_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of an adopted machine: they would be in the way of its return."""
+    of_both = {"device": "vda", "pool": "default", "volume": "old.qcow2", "from_pool": "default"}
+    own = {**of_both, "from_volume": "own.qcow2", "kept_at_source": False}
+    disks = [{**of_both, "from_volume": "old.qcow2", "kept_at_source": True}, own]
+    moved = {"name": "old1", "source": "hv1", "target": "hv2", "disks": disks, "kept_volumes": (), "failed": False}
+    said: list[str] = []
+    module = t.cast("t.Any", types.SimpleNamespace(check_mode=True, warn=said.append))
+    for changed in (True, False):
+        machines = [{**moved, "changed": changed}]
+        monkeypatch.setattr(virt_migrate, "move", lambda *_, found=machines: {"machines": found})
+        virt_migrate.work(module)
+    assert said == ["old1: volume old.qcow2 stays in pool default of hv1, as it was not created for this machine"]

@@ -68,7 +68,10 @@ def test_a_disk_that_is_named(tmp_path: Path, uri: str) -> None:
 
 def test_one_name_on_two_hypervisors(tmp_path: Path, uri: str) -> None:
     status, text = run_last_play(tmp_path, "adopt", uri, "vm=old1", hosts=("hv1", "hv2"))
-    sentence = f"vm: there is a machine 'old1' on each of hv1, hv2. Say which one: -e on=hv1.{NONE}"
+    sentence = (
+        "vm: there is a machine 'old1' on each of hv1, hv2. Say which one: -e on=hv1; or wait, if it is being "
+        f"moved.{NONE}"
+    )
     assert (status, sentence in text) == (2, True), text
     status, text = run_last_play(tmp_path, "adopt", uri, "vm=old1", "on=hv2", hosts=("hv1", "hv2"))
     assert (status, "old1 on hv2 (running) is adopted:" in text, text.count("changed=1")) == (0, True, 1), text

@@ -66,7 +66,8 @@ def test_their_memory_and_their_groups_are_free_for_others() -> None:
 def test_one_on_two_hypervisors_is_an_error_unless_its_entry_names_one() -> None:
     hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(record("web1"))}
     assert run([gone("web1")], hosts)["errors"] == [
-        "virt_vms[0] (web1): there is a machine 'web1' on each of hv1, hv2. Say which one: hypervisor: hv1"
+        "virt_vms[0] (web1): there is a machine 'web1' on each of hv1, hv2. Say which one: hypervisor: hv1; "
+        "or wait, if it is being moved"
     ]
     assert run([gone("web1", hypervisor="hv2")], hosts)["removals"] == {"hv2": ["web1"]}
 

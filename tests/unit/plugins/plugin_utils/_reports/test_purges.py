@@ -87,7 +87,7 @@ def test_all_that_may_not_be_removed_is_named_at_once() -> None:
     }
     assert errors(results, ["web1", "web2", "web3"]) == [
         "hv1: web1 is running",
-        "vm: there is a machine 'web2' on each of hv1, hv2. Say which one: -e on=hv1",
+        "vm: there is a machine 'web2' on each of hv1, hv2. Say which one: -e on=hv1; or wait, if it is being moved",
         "machine 'web3' was not found on the hypervisors that answered (hv1, hv2). hv3: did not answer: no route",
     ]
 

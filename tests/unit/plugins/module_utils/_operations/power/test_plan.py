@@ -104,8 +104,9 @@ def test_without_time_the_guest_is_not_asked(state: str, wanted: str, plan: str)
 def test_a_guest_that_cannot_be_asked_is_forced_only_where_that_is_allowed() -> None:
     """Paused by an I/O error it would only run into it again."""
     view = machine("paused", paused_by="because of an I/O error")
-    assert planned(view, "stopped").startswith(
-        "!it is paused because of an I/O error, so its operating system cannot shut down. "
+    assert planned(view, "stopped") == (
+        "!it is paused because of an I/O error, so its operating system cannot shut down. Remove the cause, and resume "
+        "it with state=running. With force=true: power off"
     )
     assert planned(view, "stopped", force=True) == "power off"
     assert planned(machine("crashed"), "cycled", force=True) == "power off, start"
