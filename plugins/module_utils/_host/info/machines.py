@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from ..._base.errors import InputError
 from ..._model.metadata.migration import is_flush_name
 from ..connection import VirConnect, libvirt, translate_errors
-from ..machines.listing import is_arriving, observe_machines
+from ..machines.listing import is_arriving, observe_machines, paused_by
 from ..machines.record import PendingOf, state_name
 from .details import CHAINS, DETAIL_KEYS, DETAILS, OS, add_details
 
-_MIN_KEYS = frozenset({"name", "uuid", "state", "autostart", "persistent", "saved", "errors"})
+_MIN_KEYS = frozenset({"name", "uuid", "state", "paused_by", "autostart", "persistent", "saved", "errors"})
 # What stands in a record under another word than that of its subset. All that is named nowhere is metadata.
 _KEYS = {
     "hardware": (
@@ -186,13 +186,16 @@ def _brief_records(conn: VirConnect, domains: Sequence[t.Any]) -> list[Record]:
         stats = conn.domainListGetStats(
             domains, libvirt.VIR_DOMAIN_STATS_STATE, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
         )
-    states = {domain.UUIDString(): values.get("state.state") for domain, values in stats}
+    states = {
+        domain.UUIDString(): (state_name(values.get("state.state")), values.get("state.reason"))
+        for domain, values in stats
+    }
     records = []
     for domain in sorted(domains, key=lambda one: one.name()):
         key = domain.UUIDString()
         if key not in states:
             continue
-        state = state_name(states[key])
+        state, reason = states[key]
         if state == "paused" and key not in persistent and is_arriving(domain):
             continue
         records.append(
@@ -200,6 +203,7 @@ def _brief_records(conn: VirConnect, domains: Sequence[t.Any]) -> list[Record]:
                 "name": domain.name(),
                 "uuid": key,
                 "state": state,
+                "paused_by": paused_by(state, reason),
                 "autostart": key in autostart,
                 "persistent": key in persistent,
                 "saved": key in saved,

@@ -298,7 +298,10 @@ def test_a_switch_whose_folder_is_removed_ends(host: Host) -> None:
     while control.state(NAME) != control.APPLIED:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    shutil.rmtree(control._folder(NAME))
+    # It may be writing there at this very moment.
+    while os.path.exists(control._folder(NAME)):
+        assert time.monotonic() < deadline
+        shutil.rmtree(control._folder(NAME), ignore_errors=True)
     host.wait()
 
 
