@@ -26,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.pending 
 
 # What libvirt-python answers from the handle itself.
 _FREE = {"name", "UUIDString", "getURI", "connect", "getName"}
-MIN = {"name", "uuid", "state", "autostart", "persistent", "saved", "errors"}
+MIN = {"name", "uuid", "state", "paused_by", "autostart", "persistent", "saved", "errors"}
 
 
 @pytest.fixture
