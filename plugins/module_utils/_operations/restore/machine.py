@@ -44,6 +44,8 @@ from .volumes import VolumeFiller
 
 # Only for what is looked up by name: nothing of an image store is used here.
 _IMAGE_POOL = "images"
+# What users give a machine, and only its metadata has. It may be younger than the backup.
+_OF_USERS = ("tags", "labels", "anti_affinity", "order", "delay_seconds", "variables")
 
 
 @dataclass
@@ -129,7 +131,11 @@ def _locked(step: Step, options: RestoreOptions) -> Step:
 
 
 def _lost(plan: RestorePlan) -> list[str]:
-    return [] if plan.restored is None else plan.restored.lost
+    if plan.restored is None:
+        return []
+    old = None if plan.existing is None else plan.existing.notes
+    changed = [] if old is None else [key for key in _OF_USERS if getattr(old, key) != getattr(plan.notes, key)]
+    return [*plan.restored.lost, *([f"its {', '.join(changed)} become those of the backup"] if changed else [])]
 
 
 def _verify(plan: RestorePlan, options: RestoreOptions, stop: threading.Event, meter: ProgressMeter) -> None:

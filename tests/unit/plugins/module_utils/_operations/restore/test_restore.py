@@ -610,6 +610,19 @@ def test_a_machine_is_replaced_by_a_backup_of_before_its_name_was_changed(machin
     assert list_domains(machine.conn)["web9"].handle.UUIDString() == UUID
 
 
+def test_what_a_machine_was_given_since_is_said_to_go(machine: BackupHost) -> None:
+    domain = list_domains(machine.conn)["web1"]
+    assert domain.notes is not None
+    write_notes(domain.handle, dataclasses.replace(domain.notes, tags=("new",), order=3))
+    words = "its tags, order become those of the backup"
+    assert words in preview(machine.conn, read(machine, replace=True)).remarks
+    result = bring_back(machine, replace=True)
+    assert words in result.remarks
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None
+    assert (notes.tags, notes.order) == (domain.notes.tags, domain.notes.order)
+
+
 def test_of_a_replaced_machine_what_is_in_the_place_of_its_volume_stays(machine: BackupHost) -> None:
     domain = list_domains(machine.conn)["web1"]
     assert domain.notes is not None
