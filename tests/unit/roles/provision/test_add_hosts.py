@@ -98,7 +98,10 @@ def test_a_host_that_only_has_the_name_stays_what_it_is(tmp_path: Path) -> None:
 
 
 def test_where_a_machine_is_stays_known_without_a_live_inventory(tmp_path: Path) -> None:
-    """With host keys or not: the file is asked when its hypervisor is not in the inventory."""
+    """With host keys or not: the file is asked when its hypervisor is not in the inventory.
+
+    The key that another hypervisor was known to have it with stays, without its name.
+    """
     known_hosts = tmp_path / ".ssh" / "known_hosts.d" / "brine-virt"
     known_hosts.parent.mkdir(parents=True)
     old = f"# virt-{OTHER} brine.virt:hv1 old1\n"
@@ -108,7 +111,8 @@ def test_where_a_machine_is_stays_known_without_a_live_inventory(tmp_path: Path)
     assert "brine.virt:hv9 web1" in known_hosts.read_text(), output
     for changed in (1, 0):
         output = ansible(tmp_path, inventory, [ADD_HOSTS])
-        assert known_hosts.read_text() == f"{old}# virt-{OURS} brine.virt:hv1 web1\n", output
+        key = f"virt-{OURS} ssh-ed25519 AAAA brine.virt:hv9\n"
+        assert known_hosts.read_text() == f"{old}{key}# virt-{OURS} brine.virt:hv1 web1\n", output
         assert f"changed={changed} " in output
 
 
