@@ -34,7 +34,13 @@ def run(directory: Path, *todo: dict[str, t.Any], **given: t.Any) -> subprocess.
     play = {
         "hosts": "localhost",
         "gather_facts": False,
-        "vars": {**defaults, **wanted, "__virt_hypervisor_main_units": {"here": "libvirtd"}},
+        # role_path, as in a role, where it is Ansible's own.
+        "vars": {
+            **defaults,
+            **wanted,
+            "role_path": str(ROLE),
+            "__virt_hypervisor_main_units": {"here": "libvirtd"},
+        },
         "tasks": list(todo),
     }
     (directory / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
