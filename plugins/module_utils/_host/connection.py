@@ -342,14 +342,22 @@ def agent_limit(domain: t.Any, seconds: float, *, required: bool = False) -> t.I
             domain.agentSetResponseTimeout(_AGENT_REST_SECONDS)
 
 
-def refused_by_agent(exc: LibvirtError) -> bool:
-    """Whether an agent has answered with this error, an internal one before libvirt had one of its own for that, or the
-    guest is paused, and libvirt asks no agent then. Otherwise it may have done what it was asked, or do it later."""
+def nothing_frozen(domain: t.Any, exc: LibvirtError) -> bool:
+    """Whether no file system is frozen after this error of fsFreeze; the guest is told to thaw then, in any case.
+
+    The agent has answered with it, an internal one before libvirt had one of its own for that, and thaws itself what it
+    froze before one that it cannot. Or the guest is paused, and libvirt asks no agent then. Otherwise the agent may
+    have frozen something, or do it later.
+    """
     internal = libvirt.VIR_ERR_INTERNAL_ERROR
     answered = getattr(libvirt, "VIR_ERR_AGENT_COMMAND_FAILED", internal)
     # A connection to libvirt that ends is an internal error, too, but none of its driver for QEMU.
     of_qemu = exc.get_error_domain() == libvirt.VIR_FROM_QEMU
-    return bool(of_qemu) and exc.get_error_code() in (internal, answered, libvirt.VIR_ERR_OPERATION_INVALID)
+    if not of_qemu or exc.get_error_code() not in (internal, answered, libvirt.VIR_ERR_OPERATION_INVALID):
+        return False
+    with contextlib.suppress(libvirt.libvirtError):
+        domain.fsThaw()
+    return True
 
 
 def is_local(uri: str) -> bool:

@@ -13,7 +13,7 @@ import typing as t
 from ..._base.errors import HostError, UnsupportedError, VirtError
 from ..._base.xml import read_description
 from ..._model.attachments import agent_is_connected
-from ..connection import agent_limit, libvirt, refused_by_agent, translate_errors
+from ..connection import agent_limit, libvirt, nothing_frozen, translate_errors
 
 AUTO, YES, NO = "auto", "true", "false"
 # How long a guest is asked again to thaw: one with much to write freezes long after its answer was given up.
@@ -49,11 +49,7 @@ class Frozen:
                 try:
                     frozen = self._domain.fsFreeze()
                 except libvirt.libvirtError as exc:
-                    if refused_by_agent(exc):
-                        # Nothing is frozen: the agent itself thaws what it froze before one that it cannot.
-                        self._is_frozen = False
-                        with contextlib.suppress(libvirt.libvirtError):
-                            self._domain.fsThaw()
+                    self._is_frozen = not nothing_frozen(self._domain, exc)
                     raise
             if frozen == 0:
                 raise HostError("the guest agent has no file system that can be frozen")

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..._base.errors import HostError, VirtError, as_virt_error
-from ..._host.connection import agent_limit, libvirt, refused_by_agent, translate_errors
+from ..._host.connection import agent_limit, libvirt, nothing_frozen, translate_errors
 from ..._host.machines.record import state_name
 from ..._model.metadata.snapshots import WORK_NAMESPACE, WORK_PREFIX, SnapshotWork, work_to_bare_xml
 
@@ -53,11 +53,7 @@ def held_still(handle: t.Any, work: SnapshotWork, who: str, so: str) -> Iterator
                     try:
                         handle.fsFreeze()
                     except libvirt.libvirtError as exc:
-                        if refused_by_agent(exc):
-                            # Nothing is frozen: the agent itself thaws what it froze before one that it cannot.
-                            work = replace(work, frozen=False)
-                            with contextlib.suppress(libvirt.libvirtError):
-                                handle.fsThaw()
+                        work = replace(work, frozen=not nothing_frozen(handle, exc))
                         raise
             if work.paused:
                 handle.suspend()
