@@ -284,8 +284,7 @@ def change_power(
 ) -> dict[str, t.Any]:
     """Change the machines, unless in check mode, and return the result for each."""
     params = module.params
-    path = None if module.check_mode else params[PROGRESS_FILE]
-    with open_connection(params["uri"]) as conn, progress_file(path) as progress:
+    with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
         results = plan_machines(conn, selection, request)
         if module.check_mode:
             preview(results)

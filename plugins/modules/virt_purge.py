@@ -340,7 +340,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     params = module.params
     require_root("virt_purge", params["uri"])
     options = read_options(params)
-    path = None if module.check_mode else params[PROGRESS_FILE]
+    path = params[PROGRESS_FILE]
     with open_connection(params["uri"]) as conn, progress_file(path) as progress, StepWatch(progress) as watch:
         outcomes = plan_purges(conn, params["name"], options)
         if module.check_mode:
