@@ -13,6 +13,7 @@ The only ``import libvirt`` of the collection. Whoever needs a constant takes ``
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import math
 import queue
@@ -373,6 +374,12 @@ def require_local(uri: str, what: str) -> None:
         raise InputError(f"{uri} is another host", where="uri", hint=f"Run this on the hypervisor {what}")
 
 
+def _has_ended(exc: LibvirtError) -> bool:
+    """Whether a daemon that had taken the connection has closed it before it answered."""
+    broken = (errno.ECONNRESET, errno.EPIPE, errno.EIO)
+    return exc.get_error_domain() == libvirt.VIR_FROM_RPC and exc.get_int1() in broken
+
+
 def make_uri(*, host: str, transport: str, user: str | None = None, port: int | None = None) -> str:
     """libvirt's URI of a hypervisor's system connection by this transport: ``local``, ``tls`` or ``ssh``."""
     if transport == "local":
@@ -411,7 +418,14 @@ def open_connection(
 
     def connect() -> VirConnect:
         with translate_errors(f"cannot connect to {uri}"):
-            return opener(uri)
+            try:
+                return opener(uri)
+            except libvirt.libvirtError as exc:
+                if not is_local(uri) or not _has_ended(exc):
+                    raise
+                # The distributions' daemons end after two minutes without a client. One that was just about to has
+                # taken this connection with it; systemd starts the next one.
+                return opener(uri)
 
     if keepalive:
         with translate_errors(f"cannot connect to {uri}"):

@@ -8,9 +8,11 @@ from __future__ import annotations
 import gc
 import inspect
 import socket
+import threading
 import time
 import typing as t
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +63,30 @@ def test_a_libvirt_that_is_not_there_is_unreachable() -> None:
     assert str(caught.value).startswith(f"cannot connect to {uri}: ")
     assert "/nonexistent/libvirt-sock" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_daemon_that_ends_just_then_is_asked_again(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as ending:
+        ending.bind(str(tmp_path / "socket"))
+        ending.listen()
+        ending.settimeout(60)
+        taken = []
+
+        def end_twice() -> None:
+            for _time in range(2):
+                client, _address = ending.accept()
+                taken.append(client.recv(4))
+                client.close()
+
+        thread = threading.Thread(target=end_twice)
+        thread.start()
+        with (
+            pytest.raises(UnreachableError, match="Connection reset by peer"),
+            open_connection(f"qemu+unix:///system?socket={tmp_path}/socket"),
+        ):
+            pass
+        thread.join()
+    assert len(taken) == 2
 
 
 def test_a_libvirt_that_never_answers_costs_its_time_limit_and_no_more() -> None:
