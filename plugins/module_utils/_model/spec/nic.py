@@ -280,12 +280,15 @@ def read_nic(device: GivenOptions, machine_name: str, have: Mapping[str, t.Any] 
     kind = given.get("type", "bridge")
     if kind != "bridge" and "source" not in given:
         raise InputError(f"the {kind} has no name", where=device.place, hint=f"Set {kind}: NAME")
+    # What the machine has is accepted where it keeps what goes with it: another type or model would lose it.
     for word, needed in (("mode", "direct"), ("portgroup", "network")):
-        if word in given and kind != needed and given[word] != there.get(word):
+        if word in given and kind != needed and (given[word], kind) != (there.get(word), there.get("type")):
             raise InputError(
                 f"{word} is for nics of type {needed}", where=device.at(word), hint=f"This one is of type {kind}"
             )
-    if "queues" in given and given.get("model", "virtio") != "virtio" and given["queues"] != there.get("queues"):
+    model = given.get("model", "virtio")
+    known = (there.get("queues"), there.get("model"))
+    if "queues" in given and model != "virtio" and (given["queues"], model) != known:
         raise InputError("only a virtio nic has queues", where=device.at("queues"))
     given["present"] = given.pop("state", "present") == "present"
     mtu = given.get("mtu")

@@ -51,7 +51,7 @@ def running_disk(disk: Disk, element: etree._Element, draft: Draft) -> etree._El
 
 def plug_in(disk: Disk, element: etree._Element, draft: Draft, controller: etree._Element | None = None) -> None:
     """Give the running machine a disk that it has in its definition; one that it cannot take now is pending."""
-    if disk.model not in _HOT_MODELS or disk.device in REMOVABLE:
+    if disk.model not in _HOT_MODELS or disk.device in REMOVABLE or not _has_thread(element, draft.live):
         draft.pending.append(f"disks.{disk.name}")
         return
     if controller is not None and draft.live is not None and draft.live.find(_SCSI_CONTROLLER) is None:
@@ -59,6 +59,12 @@ def plug_in(disk: Disk, element: etree._Element, draft: Draft, controller: etree
     draft.live_attach(
         f"attach disk {disk.name} to {draft.name}", _with_order(element, draft), lambda xml: _same_disk(xml, element)
     )
+
+
+def _has_thread(disk: etree._Element, live: t.Any) -> bool:
+    """Whether the running machine has the I/O thread of a disk, if any: it gets no more of them before it is off."""
+    number = disk.xpath("string(driver/@iothread)")
+    return number == "" or int(number) <= int(live.findtext("iothreads", "0"))
 
 
 def _with_order(element: etree._Element, draft: Draft) -> etree._Element:

@@ -24,7 +24,8 @@ from .devices import DEVICES
 
 @dataclass(frozen=True)
 class _Clock(GroupField):
-    """A time zone makes the offset ``timezone``."""
+    """A time zone makes the offset ``timezone``, and to libvirt utc and localtime with a number are ``variable``
+    (virDomainClockDefParseXML in src/conf/domain_conf.c)."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
         if isinstance(value, str):
@@ -50,11 +51,19 @@ class _Clock(GroupField):
                 where=inside(where, "adjustment"),
                 hint="reset is for utc and localtime",
             )
+        if values.get("offset") == "utc" and values.get("adjustment", "reset") != "reset":
+            values["offset"] = "variable"
+        return values
+
+    def read(self, parent: etree._Element) -> Values | None:
+        values = super().read(parent)
+        if values and parent.find("clock[@basis='localtime']") is not None:
+            values["offset"] = "localtime"
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
         clock = parent.find("clock")
-        if clock is not None and value.get("offset") not in (None, clock.get("offset")):
+        if clock is not None and value.get("offset") not in (None, (self.read(parent) or {}).get("offset")):
             for name in ("timezone", "adjustment", "basis"):
                 clock.attrib.pop(name, "")
         super().write(parent, value)

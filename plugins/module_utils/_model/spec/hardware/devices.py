@@ -226,6 +226,17 @@ class _Rng(DeviceField):
         return values
 
 
+# What belongs to the types of character devices; libvirt drops what a type has no place for.
+_OF_CHARACTERS = {
+    "host": ("tcp", "udp"),
+    "port": ("tcp", "udp"),
+    "mode": ("tcp", "udp", "unix"),
+    "path": ("unix", "file", "dev"),
+    "tls": ("tcp",),
+    "protocol": ("tcp",),
+}
+
+
 @dataclass(frozen=True)
 class _Characters(ListField):
     """Character devices; the type follows from what is named, and a server listens on the loopback address."""
@@ -236,6 +247,13 @@ class _Characters(ListField):
         needed = {"tcp": "port", "udp": "port", "unix": "path", "file": "path", "dev": "path"}.get(kind)
         if needed and needed not in values:
             raise InputError(f"a device of type {kind} needs {needed}", where=where)
+        for key, kinds in _OF_CHARACTERS.items():
+            if key in values and kind not in kinds and values[key] != (have or {}).get(key):
+                raise InputError(
+                    f"a device of type {kind} has no {key}",
+                    where=inside(where, key),
+                    hint=f"Leave it out, or give type: {' or '.join(kinds)}",
+                )
         if kind == "tcp" or (kind == "udp" and values.get("mode") != "connect"):
             values.setdefault("host", LOOPBACK)
         if kind in ("tcp", "unix"):

@@ -102,3 +102,21 @@ def test_a_part_of_what_the_nic_has_is_enough() -> None:
     assert read(nic, have).options["filter"]["parameters"] == {"IP": {"value": "192.0.2.1"}}
     limited = {"bandwidth": {"inbound": {"average": 1000}}}
     assert read({"bandwidth": {"inbound": {"peak": 2000}}}, limited).options["bandwidth"] == {"inbound": {"peak": 2000}}
+
+
+@pytest.mark.parametrize(
+    ("nic", "have", "place"),
+    [
+        ({"model": "e1000", "queues": 4}, {"model": "virtio", "queues": 4}, "queues"),
+        ({"bridge": "br0", "mode": "vepa"}, {"type": "direct", "source": "eth0", "mode": "vepa"}, "mode"),
+    ],
+    ids=str,
+)
+def test_what_a_nic_has_goes_with_what_it_loses(nic: dict[str, t.Any], have: dict[str, t.Any], place: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(nic, have)
+    assert caught.value.where == f"nics[0].{place}"
+
+
+def test_queues_of_a_nic_made_by_hand_may_stay() -> None:
+    assert read({"model": "e1000", "queues": 4}, {"model": "e1000", "queues": 4}).model == "e1000"

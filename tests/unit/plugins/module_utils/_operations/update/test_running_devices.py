@@ -93,6 +93,18 @@ def test_a_new_disk_gets_no_target_that_only_the_running_machine_has(
     assert guest.files["vdb"] == "/srv/theirs.img"
 
 
+def test_a_disk_on_an_io_thread_that_a_running_machine_lacks_comes_with_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.make(one("a", {"size": "1MiB"}, start=True))
+    guest = Guest(host, monkeypatch)
+    disks = [{"size": "1MiB"}, {"size": "1MiB", "iothread": 1}]
+    (outcome,) = run_plans(host.plan({**one("a", *disks), "cpu": {"iothreads": 1}}), concurrency=1)
+    assert outcome.error is None
+    assert guest.calls == []
+    assert outcome.pending == ["cpu", "disks.e"]
+
+
 def test_a_failed_attachment_takes_nobody_elses_disk_out(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.make(one("a", {"size": "1MiB"}, start=True))
     guest = Guest(host, monkeypatch)

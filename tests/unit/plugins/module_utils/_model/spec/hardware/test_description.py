@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import (
     Field,
@@ -118,6 +119,8 @@ def test_nothing_is_written_for_a_domain_that_has_nothing(field: Field) -> None:
         ("cpu", {"features": {"vmx": "disable"}}, {"features": {"vmx": {"policy": "disable"}}}),
         ("cpu", {"tuning": {"vcpupin": {0: "1-2"}}}, {"tuning": {"vcpupin": {0: {"cpuset": "1-2"}}}}),
         ("clock", {"utc": False}, {"offset": "localtime"}),
+        ("clock", {"offset": "utc", "adjustment": 120}, {"offset": "variable", "adjustment": "120"}),
+        ("clock", {"offset": "utc", "adjustment": "reset"}, {"offset": "utc", "adjustment": "reset"}),
         ("clock", {"timezone": "Europe/Berlin"}, {"offset": "timezone", "timezone": "Europe/Berlin"}),
         ("clock", {"timers": {"hpet": False}}, {"timers": {"hpet": {"present": False}}}),
         ("boot", {"devices": ["network", "hd"]}, {"devices": ({"device": "network"}, {"device": "hd"})}),
@@ -168,6 +171,10 @@ def test_short_ways_to_say_it(option: str, written: t.Any, value: t.Any) -> None
         ("tpm", {"model": "tpm-crb", "version": 1.2}, "tpm.model"),
         ("tpm", 3.0, "tpm.version"),
         ("clock", {"offset": "timezone"}, "clock.timezone"),
+        ("serials", [{"tls": False}], "serials[0].tls"),
+        ("serials", [{"type": "unix", "path": "/run/a", "protocol": "telnet"}], "serials[0].protocol"),
+        ("consoles", [{"host": "192.0.2.1"}], "consoles[0].host"),
+        ("consoles", [{"type": "file", "path": "/srv/a", "mode": "bind"}], "consoles[0].mode"),
         ("watchdog", {"action": "bark"}, "watchdog.action"),
     ],
 )
@@ -220,3 +227,18 @@ def test_another_cpu_mode_leaves_nothing_of_the_model() -> None:
     FIELDS["cpu"].write(domain, {"mode": "custom", "model": "EPYC", "match": "exact"})
     FIELDS["cpu"].write(domain, {"mode": "host-model"})
     assert [etree.tostring(cpu) for cpu in domain.iterfind("cpu")] == [b'<cpu mode="host-model"/>']
+
+
+def test_local_time_with_an_adjustment_is_what_libvirt_makes_of_it() -> None:
+    field, domain = FIELDS["clock"], bare_domain()
+    domain.set("type", "test")
+    value = check_field(field, {"offset": "localtime", "adjustment": 120}, "clock")
+    field.write(domain, value)
+    with open_connection("test:///default") as conn:
+        handle = conn.defineXML(etree.tostring(domain, encoding="unicode"))
+        domain = etree.fromstring(handle.XMLDesc(0))
+        handle.undefine()
+    assert domain.xpath("string(clock/@offset)") == "variable"
+    assert covers(field.read(domain), value)
+    field.write(domain, {"offset": "variable", "adjustment": "120"})
+    assert covers(field.read(domain), {"offset": "variable"})
