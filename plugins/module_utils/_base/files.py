@@ -217,9 +217,12 @@ def missing_mount(path: str, table: str = MOUNTS, fstab: str = FSTAB) -> str | N
             entries = [line.split() for line in file if not line.lstrip().startswith("#")]
     except OSError:
         return None
+    # Either may be, or lie below, a symbolic link.
+    ways = (f"{path}/", f"{os.path.realpath(path)}/")
     for words in entries if there else ():
         place = _plain(words[1]).rstrip("/") if len(words) > 3 and "noauto" not in words[3].split(",") else ""
-        if place and f"{path}/".startswith(f"{place}/") and there.isdisjoint((place, os.path.realpath(place))):
+        ends = {place, os.path.realpath(place)} if place else set()
+        if any(way.startswith(f"{end}/") for way in ways for end in ends) and there.isdisjoint(ends):
             return place
     return None
 

@@ -196,6 +196,15 @@ def test_a_mount_point_that_is_a_link(tmp_path: Path) -> None:
     assert missing_mount(f"{tmp_path}/link/pool", str(table), str(fstab)) == f"{tmp_path}/link"
 
 
+def test_a_link_to_below_a_mount_point(tmp_path: Path) -> None:
+    (tmp_path / "volume/vms").mkdir(parents=True)
+    (tmp_path / "pool").symlink_to("volume/vms")
+    fstab, table = tmp_path / "fstab", tmp_path / "mountinfo"
+    fstab.write_text(f"/dev/sdb1 {tmp_path}/volume ext4 defaults 0 2\n", encoding="utf-8")
+    table.write_text("20 1 8:1 / / rw - ext4 /dev/sda1 rw\n", encoding="utf-8")
+    assert missing_mount(f"{tmp_path}/pool", str(table), str(fstab)) == f"{tmp_path}/volume"
+
+
 def test_without_the_tables_nothing_is_known_to_be_missing(tmp_path: Path) -> None:
     fstab = tmp_path / "fstab"
     fstab.write_text("/dev/sdb1 /srv ext4 defaults 0 2\n", encoding="utf-8")
