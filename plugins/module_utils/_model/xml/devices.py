@@ -63,10 +63,16 @@ def _letters(index: int) -> str:
     return word
 
 
-def attachable(element: etree._Element) -> str:
-    """A device's XML for a machine that runs, without the place on the bus that it has in its definition: it may be
-    taken."""
+def attachable(element: etree._Element, live: etree._Element | None) -> str:
+    """A device's XML for a running machine, without the places on the bus and in the boot order that it has in its
+    definition, where they may be taken. live: the running machine's XML."""
     bare = copy.deepcopy(element)
+    boot = bare.find("boot")
+    if boot is not None and live is not None:
+        taken = [one.get("order") for one in live.iterfind("devices/*/boot")]
+        # Of an order of kinds of devices, no single one can be a part.
+        if boot.get("order") in taken or live.find("os/boot") is not None:
+            bare.remove(boot)
     for tag in ("address", "alias"):
         for child in bare.findall(tag):
             bare.remove(child)

@@ -15,7 +15,7 @@ from ..._host.machines.redefine import is_defined
 from ..._host.storage import volumes
 from ..._host.storage.pools import Pool
 from ..._host.storage.proof import by_hand, has_marks
-from ..._host.storage.usage import delete_unused
+from ..._host.storage.usage import Usage, delete_unused
 from ..._model.metadata.machine import VolumeNote
 from ..hypervisor import Hypervisor
 from ..ownership import was_replaced
@@ -48,7 +48,7 @@ def free_name(
         raise ConflictError(
             f"pool {pool.name!r} has a volume {volume!r} already, which belongs to no machine of this name",
             where=where,
-            hint=f"{_use_hint(pool, volume)}if nobody needs it: virsh vol-delete {volume} --pool {pool.name}",
+            hint=_way_out(pool, volume, hypervisor),
         )
     other = hypervisor.reserve_volume(pool, volume, machine)
     # Who uses a volume that is to be removed is checked there.
@@ -59,6 +59,15 @@ def free_name(
             hint="Choose another name here, or another pool",
         )
     return volume
+
+
+def _way_out(pool: Pool, volume: str, hypervisor: Hypervisor) -> str:
+    """What to do about a volume that has the name of a new one."""
+    # Such as a running machine that a disk was plugged into, and that would not give it back when the run failed.
+    users = Usage(hypervisor.conn).of(pool, volume).users
+    if users:
+        return f"It is used by {', '.join(users)}. Detach it there first, or give the disk another name here"
+    return f"{_use_hint(pool, volume)}if nobody needs it: virsh vol-delete {volume} --pool {pool.name}"
 
 
 def _use_hint(pool: Pool, volume: str) -> str:

@@ -237,7 +237,7 @@ class Draft:
         self, what: str, device: etree._Element, find: t.Callable[[etree._Element], etree._Element | None] | None
     ) -> None:
         """The running machine gets a device. find: the same in its XML, to be taken back; None where it may stay."""
-        handle, xml = self.domain.handle, attachable(device)
+        handle, xml = self.domain.handle, attachable(device, self.live)
 
         def attach() -> None:
             try:

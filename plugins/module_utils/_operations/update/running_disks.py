@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 import typing as t
 
 from ..._base.errors import ConflictError
@@ -56,27 +55,13 @@ def plug_in(disk: Disk, element: etree._Element, draft: Draft, controller: etree
         return
     if controller is not None and draft.live is not None and draft.live.find(_SCSI_CONTROLLER) is None:
         draft.live_attach(f"attach a SCSI controller to {draft.name}", controller, None)
-    draft.live_attach(
-        f"attach disk {disk.name} to {draft.name}", _with_order(element, draft), lambda xml: _same_disk(xml, element)
-    )
+    draft.live_attach(f"attach disk {disk.name} to {draft.name}", element, lambda xml: _same_disk(xml, element))
 
 
 def _has_thread(disk: etree._Element, live: t.Any) -> bool:
     """Whether the running machine has the I/O thread of a disk, if any: it gets no more of them before it is off."""
     number = disk.xpath("string(driver/@iothread)")
     return number == "" or int(number) <= int(live.findtext("iothreads", "0"))
-
-
-def _with_order(element: etree._Element, draft: Draft) -> etree._Element:
-    """A disk to be attached, without its place in the boot order where a device of the running machine has that."""
-    boot = element.find("boot")
-    taken = [] if draft.live is None else [one.get("order") for one in draft.live.iterfind("devices/*/boot")]
-    kinds = draft.live is not None and draft.live.find("os/boot") is not None
-    if boot is None or not (kinds or boot.get("order") in taken):
-        return element
-    bare = copy.deepcopy(element)
-    bare.remove(need(bare, "boot"))
-    return bare
 
 
 def scsi_controller(devices: etree._Element, disk: Disk) -> etree._Element | None:

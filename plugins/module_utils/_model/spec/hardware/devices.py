@@ -252,7 +252,7 @@ class _Characters(ListField):
                 raise InputError(
                     f"a device of type {kind} has no {key}",
                     where=inside(where, key),
-                    hint=f"Leave it out, or give type: {' or '.join(kinds)}",
+                    hint=f"Leave it out, or give one of these types: {', '.join(kinds)}",
                 )
         if kind == "tcp" or (kind == "udp" and values.get("mode") != "connect"):
             values.setdefault("host", LOOPBACK)

@@ -166,3 +166,18 @@ def test_a_volume_of_nobody_may_be_used_where_no_other_hypervisor_has_it(
     with pytest.raises(ConflictError, match=f"has a volume '{NAME}' already") as error:
         free_name(NAME, "web2", pool, work.maker.hypervisor, "disks[0]")
     assert (error.value.hint or "").startswith(hint)
+
+
+def test_of_a_volume_that_is_used_nobody_is_told_to_delete_it(host: Host) -> None:
+    work = Work(host)
+    work.make()
+    path = work.handle.storageVolLookupByName(NAME).path()
+    host.conn.createXML(
+        "<domain type='test'><name>other</name><memory>9</memory><os><type>hvm</type></os><devices>"
+        f"<disk type='file'><source file='{path}'/><target dev='vda'/></disk></devices></domain>"
+    )
+    with pytest.raises(ConflictError, match=f"has a volume '{NAME}' already") as error:
+        free_name(NAME, "web2", work.pool, work.maker.hypervisor, "disks[0]")
+    assert error.value.hint == (
+        "It is used by machine other. Detach it there first, or give the disk another name here"
+    )

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import typing as t
-from types import SimpleNamespace
 
 import pytest
 from lxml import etree
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import need, parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._operations.update.running_disks import _with_order
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.devices import attachable
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host
 
 pytestmark = pytest.mark.medium
@@ -120,12 +119,14 @@ def test_a_disk_that_was_taken_out_by_hand_comes_back_to_its_place(host: Host) -
         ("", "<boot dev='hd'/>", None),
     ],
 )
-def test_a_running_machine_gets_the_disk_even_where_its_place_is_taken(
-    devices: str, kinds: str, order: str | None
+@pytest.mark.parametrize(
+    "device", ["<disk><target dev='vdb'/>{}</disk>", "<interface><mac address='a'/>{}</interface>"]
+)
+def test_a_running_machine_gets_the_device_even_where_its_place_is_taken(
+    devices: str, kinds: str, order: str | None, device: str
 ) -> None:
     live = parse_xml(f"<domain><os>{kinds}</os><devices>{devices}</devices></domain>")
-    element = parse_xml("<disk><target dev='vdb'/><boot order='2'/></disk>")
-    draft: t.Any = SimpleNamespace(live=live)
-    boot = _with_order(element, draft).find("boot")
+    element = parse_xml(device.format("<boot order='2'/>"))
+    boot = parse_xml(attachable(element, live)).find("boot")
     assert (None if boot is None else boot.get("order")) == order
     assert element.find("boot") is not None

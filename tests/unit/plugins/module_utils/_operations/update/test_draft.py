@@ -161,7 +161,7 @@ def test_a_running_machine_without_a_free_slot_is_told_what_to_do(draft: Draft, 
         raise libvirt.libvirtError(says)
 
     handle = types.SimpleNamespace(attachDeviceFlags=refuse, name=lambda: "a")
-    draft.domain = t.cast("t.Any", types.SimpleNamespace(handle=handle, name="a"))
+    draft.domain = t.cast("t.Any", types.SimpleNamespace(handle=handle, name="a", active=False))
     draft.live_attach("attach disk data to a", etree.Element("disk"), None)
     with pytest.raises(VirtError) as caught:
         draft.live_steps[-1].apply()
