@@ -111,7 +111,7 @@ def _change(field: Field, want: t.Any, draft: Draft) -> None:
     draft.differ((field.key,), plain(shown), plain(want))
     xml = draft.record(field.key)
     field.write(xml, want)
-    if field.key == "graphics" and want and VIDEO.read(xml) is False:
+    if field.key == "graphics" and want and xml.find(VIDEO.path) is None:
         VIDEO.write(xml, {})
     change_live = _LIVE.get(field.key)
     if draft.live is not None and not (change_live and change_live(have, want, draft)):

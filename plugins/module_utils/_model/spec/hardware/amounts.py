@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...._base.errors import InputError, inside
-from ...._base.xml import etree
+from ...._base.xml import etree, need
 from ..fields import validators
 from ..fields.shapes import GroupField, ListField
-from ..fields.table import AttributeField, FlagField, SizeField, TextField, Values
+from ..fields.table import AttributeField, FlagField, SizeField, TextField, Values, drop
 from ..fields.units import parse_capacity_mib
 from .cpu import COUNT, CPU
 
@@ -79,11 +79,25 @@ class _Vcpus(GroupField):
         if not isinstance(value, Mapping):
             count = COUNT(value, where)
             return {"maximum": count, "current": count}
-        return _with_both(super().check(value, where, have), where)
+        values, was_auto = super().check(value, where, have), (have or {}).get("placement") == "auto"
+        if values.get("placement") == "auto" and "cpuset" in values:
+            raise InputError("placement auto takes no cpuset", where=inside(where, "cpuset"))
+        if was_auto and "cpuset" in values:
+            values["placement"] = "static"
+        elif not was_auto and values.get("placement") == "static":
+            # It is so by itself, and libvirt leaves the word out.
+            del values["placement"]
+        return _with_both(values, where)
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
         before = self.read(parent) or {}
         super().write(parent, value)
+        if value.get("placement") == "auto":
+            need(parent, self.path).attrib.pop("cpuset", "")
+        elif value.get("placement") == "static" and "cpuset" not in value:
+            # libvirt has written this beside auto, and would take the vCPUs for auto by it.
+            for memory in parent.findall("numatune/memory[@placement='auto']"):
+                drop(memory)
         states = parent.find("vcpus")
         if states is not None and any(before.get(key) != value.get(key) for key in ("maximum", "current")):
             # Which of them are on, as virsh setvcpu writes it: libvirt believes this list rather than the numbers.

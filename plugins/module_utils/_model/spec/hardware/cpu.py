@@ -63,6 +63,15 @@ class _Cpu(GroupField):
                 where=inside(where, "fallback"),
                 hint="Give a model, or leave fallback out",
             )
+        mode = values.get("mode", known.get("mode", "custom"))
+        if (
+            "match" in values
+            and mode != "custom"
+            and (values["match"], mode) != (known.get("match"), known.get("mode"))
+        ):
+            raise InputError(
+                f"mode {mode} has no match", where=inside(where, "match"), hint="It is for a CPU with a model"
+            )
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:

@@ -71,7 +71,14 @@ class _Clock(GroupField):
 
 @dataclass(frozen=True)
 class _Boot(GroupField):
-    """An order of kinds of devices stands in place of one of single devices; libvirt takes one of the two."""
+    """An order of kinds of devices stands in place of one of single devices; libvirt takes one of the two, and hard
+    disks where there is none."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        values = super().check(value, where, have)
+        if values.get("devices") == () and (have or {}).get("devices") == ({"device": "hd"},):
+            del values["devices"]
+        return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
         if value.get("devices"):

@@ -26,6 +26,7 @@ from ..fields.table import (
     Values,
     covers,
     drop,
+    make,
     number_or_text,
 )
 from .host_devices import HostDevices
@@ -183,16 +184,37 @@ class _power_of_two(validators.whole_number):  # noqa: N801 - used like the rule
         return int(1 << (super().__call__(value, where) - 1).bit_length())
 
 
-# These are no devices of the bus, and have no place on it.
-_WITHOUT_PLACE = ("none", "ramfb")
+# This is no device of the bus, and has no place on it.
+_WITHOUT_PLACE = "ramfb"
 _WITH_HEADS = ("virtio", "qxl")
+
+
+_NO_VIDEO = "model[@type='none']"
 
 
 @dataclass(frozen=True)
 class _Video(DeviceField):
-    """Another model has memory and settings of its own."""
+    """Another model has memory and settings of its own. None is a model of libvirt's: without it, a machine with a
+    console gets a card."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values | bool:
+        values = super().check(value, where, have)
+        if not isinstance(values, dict) or values.get("model") != "none":
+            return values
+        for key in ("vram", "heads"):
+            if key in values:
+                raise InputError(f"model none has no {key}", where=inside(where, key))
+        return False
+
+    def read(self, parent: etree._Element) -> Values | bool:
+        return parent.find(f"{self.path}/{_NO_VIDEO}") is None and super().read(parent)
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any] | bool) -> None:
+        if value is False or self.read(parent) is False:
+            super().write(parent, False)
+        if value is False:
+            etree.SubElement(make(parent, self.path), "model", type="none")
+            return
         video = parent.find(self.path)
         model = None if video is None else video.find("model")
         if video is not None and model is not None and isinstance(value, Mapping):
@@ -211,7 +233,7 @@ def _leave_model(video: etree._Element, model: etree._Element, kind: str) -> Non
         del model.attrib[name]
     for child in [*model, *video.findall("driver")]:
         drop(child)
-    for place in video.findall("address") if kind in _WITHOUT_PLACE else ():
+    for place in video.findall("address") if kind == _WITHOUT_PLACE else ():
         drop(place)
 
 
