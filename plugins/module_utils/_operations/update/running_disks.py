@@ -60,8 +60,9 @@ def plug_in(disk: Disk, element: etree._Element, draft: Draft, controller: etree
 
 def _has_thread(disk: etree._Element, live: t.Any) -> bool:
     """Whether the running machine has the I/O thread of a disk, if any: it gets no more of them before it is off."""
-    number = disk.xpath("string(driver/@iothread)")
-    return number == "" or int(number) <= int(live.findtext("iothreads", "0"))
+    driver = disk.find("driver")
+    number = "0" if driver is None else driver.get("iothread", "0")
+    return int(number) <= int(live.findtext("iothreads", "0"))
 
 
 def scsi_controller(devices: etree._Element, disk: Disk) -> etree._Element | None:

@@ -98,8 +98,8 @@ def test_a_disk_on_an_io_thread_that_a_running_machine_lacks_comes_with_it(
 ) -> None:
     host.make(one("a", {"size": "1MiB"}, start=True))
     guest = Guest(host, monkeypatch)
-    disks = [{"size": "1MiB"}, {"size": "1MiB", "iothread": 1}]
-    (outcome,) = run_plans(host.plan({**one("a", *disks), "cpu": {"iothreads": 1}}), concurrency=1)
+    spec = {**one("a", {"size": "1MiB"}, {"size": "1MiB", "iothread": 1}), "cpu": {"iothreads": 1}}
+    (outcome,) = run_plans(host.plan(spec), concurrency=1)
     assert outcome.error is None
     assert guest.calls == []
     assert outcome.pending == ["cpu", "disks.e"]
