@@ -267,11 +267,12 @@ def _leave_out_what_is_one_machines(name: str, clone: CloneEntry) -> None:
     if entry.pop("host_devices", None):
         clone.remarks.append(f"host_devices: left out, as they are {name}'s")
     for key in ("serials", "consoles"):
-        rows = entry.get(key)
+        # A device may be a type alone.
+        rows = [row if isinstance(row, Mapping) else {"type": row} for row in entry.get(key) or ()]
         if not rows:
             continue
-        entry[key] = [row for row in map(_without_log, rows) if not {"path", "port"} & set(row)]
-        if entry[key] != list(rows):
+        entry[key] = [_without_log(row) for row in rows if not {"path", "port"} & set(row)]
+        if entry[key] != rows:
             clone.remarks.append(f"{key}: those with a port or a file are left out, as these are {name}'s")
         if not entry[key]:
             del entry[key]
@@ -286,9 +287,9 @@ def _leave_out_what_is_one_machines(name: str, clone: CloneEntry) -> None:
             clone.remarks.append(f"variables.{key}: left out, as {variables.pop(key)} is {name}'s")
 
 
-def _without_log(row: t.Any) -> Values:
-    """A serial device, which may be a type alone, without the file that it is recorded in."""
-    return {key: value for key, value in row.items() if key != "log"} if isinstance(row, Mapping) else {"type": row}
+def _without_log(row: Mapping[str, t.Any]) -> Values:
+    """A serial device without the file that it is recorded in."""
+    return {key: value for key, value in row.items() if key != "log"}
 
 
 def _note_what_is_new(name: str, clone: CloneEntry) -> None:

@@ -29,13 +29,15 @@ _STATES = {
 
 @dataclass(frozen=True)
 class SeenMachine:
-    """A machine. number: libvirt's ID of this run of it, None when it is off. reason: why it is in its state."""
+    """A machine. number: libvirt's ID of this run of it, None when it is off. reason: why it is in its state.
+    transient: it is known to have no definition, so that it goes when it stops."""
 
     uuid: str
     name: str
     state: str
     number: int | None = None
     reason: str = _UNKNOWN
+    transient: bool = False
 
 
 def _event(machine: SeenMachine, change: str, reason: str = _UNKNOWN) -> Event:
@@ -68,14 +70,22 @@ class KnownMachines:
             # One that runs on without a definition goes when it stops.
             if before is None or before.number is None:
                 return machines.pop(uuid, None) is not None
+            machines[uuid] = replace(before, transient=True)
             return True
         state = _STATES.get(change)
         if state is None:
             if before is None:
                 machines[uuid] = SeenMachine(uuid, event["machine"], SHUTOFF)
+            elif change == "defined":
+                machines[uuid] = replace(before, transient=False)
+            return True
+        if state == SHUTOFF and before is not None and before.transient:
+            del machines[uuid]
             return True
         number = None if state == SHUTOFF else number if number is not None else before.number if before else None
-        after = SeenMachine(uuid, event["machine"], state, number, event["reason"])
+        # libvirt tells of a definition before the start, or, of a machine that a move brings, after it.
+        transient = before is None or before.transient
+        after = SeenMachine(uuid, event["machine"], state, number, event["reason"], transient)
         machines[uuid] = after
         return before is None or (before.state, before.number) != (after.state, after.number)
 
@@ -105,7 +115,8 @@ def _between(before: SeenMachine | None, after: SeenMachine | None) -> list[Even
             return []
         if before.number is not None:
             events.append(_event(before, "stopped"))
-        return [*events, _event(before, "undefined")]
+        # Of one that had no definition any more, that has been told.
+        return events if before.transient else [*events, _event(before, "undefined")]
     if before is None:
         events.append(_event(after, "defined"))
     was, ran = (None, None) if before is None else (before.state, before.number)

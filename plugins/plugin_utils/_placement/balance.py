@@ -93,12 +93,13 @@ def _reason(fleet: Fleet, tracker: _LoadTracker, limit: float, *, moved: bool) -
     if _spread(loads) <= limit:
         return None if moved else f"No machine needs to be moved: {apart}, within the limit of {limit:g}"
     if moved:
-        return f"The limit of {limit:g} points is not reached: {apart}, and no further move brings them nearer"
+        no_more = f"The limit of {limit:g} points is not reached: {apart}, and no further move brings them nearer"
+        return no_more + tracker.refused_move(fullest, emptiest)
     if not any(machine.host == fullest for machine in tracker.free):
         return f"No machine can be moved: {apart}, but no machine of {fullest} can be moved elsewhere"
     return (
         f"No machine can be moved: {apart}, but each move would leave hypervisors as far apart as they are, or has a "
-        "target that refuses the machine"
+        f"target that refuses the machine{tracker.refused_move(fullest, emptiest)}"
     )
 
 
@@ -138,6 +139,20 @@ class _LoadTracker:
         need = needed(machine)
         together = [len(self.capacities[host].group_members(need)) for host in (target, machine.host)]
         return together[0] <= together[1] and not self.capacities[target].refusals(need)
+
+    def refused_move(self, source: str, target: str) -> str:
+        """The first move between two hypervisors that would make the loads more equal and is not possible, and why;
+        empty without one."""
+        capacity = self.capacities[target]
+        for machine in self.free:
+            if machine.host != source or machine.name not in self.capacities[source].machines:
+                continue
+            nearer = _imbalance(self.loads_after(machine, target)) < _imbalance(self.loads)
+            if nearer and not self.fits(machine, target):
+                need = needed(machine)
+                reasons = capacity.refusals(need) or capacity.shared_with(need)
+                return f" ({machine.name} does not fit on {target}: {', '.join(reasons)})"
+        return ""
 
 
 def _steps(tracker: _LoadTracker, limit: float, search_limit: int) -> list[_Move]:

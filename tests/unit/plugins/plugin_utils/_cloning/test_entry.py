@@ -323,6 +323,12 @@ def test_what_only_one_machine_may_have_is_left_out_and_said() -> None:
     assert other.remarks[-1] == "nics.eth0.virtualport.interfaceid: left out, as it is web1's"
 
 
+def test_a_serial_device_that_stays_as_it_is_is_not_said_to_be_left_out() -> None:
+    found = clone(serials=["pty", "pty"], consoles=[{"type": "pty", "target_type": "virtio"}])
+    assert (len(found.entry["serials"]), len(found.entry["consoles"])) == (2, 1)
+    assert not [remark for remark in found.remarks if "left out" in remark]
+
+
 def test_from_what_image_its_disks_were_created_is_nothing_that_a_clone_lacks() -> None:
     line = "image: debian-0123456789abcdef.qcow2, as it is not known which disk was created from it"
     assert not [remark for remark in clone(line).remarks if "debian" in remark]

@@ -111,3 +111,26 @@ def test_one_that_runs_without_a_definition_goes_when_it_stops() -> None:
     assert known.compare(seen("up")) == []
     known.note(event("stopped"), None)
     assert words(known.compare([])) == ["undefined"]
+
+
+@pytest.mark.parametrize(
+    ("before", "told", "later"),
+    [
+        # Its definition goes first, as with `virsh undefine`; what has been told is not told once more.
+        ("up", [("undefined", 5), ("stopped", None)], []),
+        ("up", [("undefined", 5)], ["stopped"]),
+        # A move brings it, and fails: it never had a definition here.
+        ("gone", [("started", 7), ("stopped", None)], []),
+        ("gone", [("started", 7)], ["stopped"]),
+        # One that arrives has its definition at the end, and one that runs may get one.
+        ("gone", [("started", 7), ("defined", 7), ("stopped", None)], ["undefined"]),
+        ("up", [("undefined", 5), ("defined", 5), ("stopped", None)], ["undefined"]),
+    ],
+)
+def test_that_a_definition_has_gone_is_told_once(
+    before: str, told: list[tuple[str, int | None]], later: list[str]
+) -> None:
+    known = KnownMachines()
+    known.compare(seen(before))
+    assert all(known.note(event(change), number) for change, number in told)
+    assert words(known.compare([])) == later

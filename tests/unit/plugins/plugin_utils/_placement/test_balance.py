@@ -95,6 +95,23 @@ def test_it_is_said_when_the_limit_is_not_reached() -> None:
     )
 
 
+def test_it_is_said_why_a_target_refuses_a_machine() -> None:
+    """Otherwise whoever reads that nothing can be moved would look for the reason in vain."""
+    bridge = {"type": "bridge", "source": "br1"}
+    hosts = {"hv1": host(record("a", 300, nics=[bridge]), record("b", 300, nics=[bridge])), "hv2": host()}
+    refused = "(a does not fit on hv2: has no bridge br1 (has br0))"
+    assert str(balance(hosts)["reason"]).endswith(f"or has a target that refuses the machine {refused}")
+    # A machine as large as all that lies between the two changes nothing by its move, whoever refuses it.
+    alone = {"hv1": host(record("a", 600, nics=[bridge])), "hv2": host()}
+    assert str(balance(alone)["reason"]).endswith("or has a target that refuses the machine")
+    hosts["hv1"]["machines"].append(record("c", 100))
+    hosts["hv1"]["host"]["machines"].append({"name": "c", "memory_mib": 100, "vcpus": 1, "anti_affinity": []})
+    hosts["hv1"]["host"]["memory"]["committed_mib"] += 100
+    partly = balance(hosts)
+    assert moved(partly) == [("c", "hv2")]
+    assert str(partly["reason"]).endswith(f"no further move brings them nearer {refused}")
+
+
 def test_of_equal_plans_the_first_by_name() -> None:
     hosts = {"hv1": host(record("b", 200), record("a", 200)), "hv3": host(), "hv2": host()}
     assert moved(balance(hosts, 21)) == [("a", "hv2")]
