@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import difflib
 import json
 import re
 import typing as t
@@ -37,6 +38,9 @@ _SECRETS = frozenset(
     {"authorization", "passcode", "passphrase", "passwd", "password", "pass", "private", "psk", "secret", "token"}
     | {"passwords", "secrets", "tokens"}
 )
+# Misspelt ones are no less secret: what stands there is refused, but logged by then.
+_OFTEN_MISSPELT = ("passphrase", "passwd", "password")
+_ALIKE = 0.85
 # Not all keys are secret: most that users write down are public ones. Those are, by the word before.
 _SECRET_KEYS = frozenset(
     {"access", "account", "activation", "api", "auth", "authentication", "authorization", "client", "decryption"}
@@ -45,8 +49,8 @@ _SECRET_KEYS = frozenset(
     | {"wireguard"}
 )
 _SECRET_KEY_WORDS = frozenset(f"{word}{key}" for word in _SECRET_KEYS for key in ("key", "keys"))
-# Not a password, though its name ends like one.
-_NO_SECRETS = frozenset({"lock_passwd"})
+# No passwords, though their names end like one.
+_NO_SECRETS = frozenset({"chpasswd", "lock_passwd"})
 # Called with what is to be taken out and with the secrets in it; gives back what stands in its place.
 TakeOut = t.Callable[[t.Any, t.Collection[str]], t.Any]
 
@@ -72,6 +76,8 @@ _HASH = re.compile(r"\$(?:1|2[abxy]|5|6|7|y|gy|md5|sha1|argon2id?)\$[A-Za-z0-9./
 # Options that are data, where a text with a secret's name in it was to be data too; and what is text in them.
 _DATA_OPTIONS = ("seed", "graphics")
 _TEXTS_IN_DATA = ("content", "run_commands")
+# What a file has besides its content; a misspelt option may be that.
+_OF_FILES = ("path", "owner", "mode", "encoding", "secret")
 # A text that Ansible would read as data, with a word in it that names a secret.
 _DATA_TEXT = re.compile(r"(pass|pwd|secret|token|private|psk|key|authorization)[\w-]*[\"']?\s*[:=]", re.IGNORECASE)
 
@@ -202,7 +208,7 @@ def _taken_out(value: t.Any, key: str, take_out: TakeOut) -> t.Any:
         secret_file = str(value.get("secret")).strip().lower() in _TRUE
         return {
             _of_key(word, take_out): take_out(item, _texts_of_file(str(item)))
-            if secret_file and word == "content" and _is_content(item)
+            if secret_file and word not in _OF_FILES and _is_content(item)
             else _taken_out(item, f"{key}.{word}", take_out)
             for word, item in value.items()
         }
@@ -293,6 +299,7 @@ def is_secret_name(name: str, parents: t.Sequence[str] = ()) -> bool:
     last, before = words[-1], words[-2] if len(words) > 1 else ""
     return (
         last in _SECRETS
+        or bool(difflib.get_close_matches(last, _OFTEN_MISSPELT, cutoff=_ALIKE))
         or last in _SECRET_KEY_WORDS
         or (last in ("key", "keys") and before in _SECRET_KEYS)
         or (last == "hash" and before in ("passwd", "password"))

@@ -48,6 +48,8 @@ timezone: Europe/Vienna
         ({"files": [{"path": "/etc/token", "content": "no words", "secret": "True"}]}, {"no words"}),
         ({"files": [{"path": "/etc/token", "content": "no words", "secret": " YES "}]}, {"no words"}),
         ({"files": [{"path": "/etc/token", "content": 12345678, "secret": True}]}, {"12345678"}),
+        # Refused, but logged before.
+        ({"files": [{"path": "/etc/token", "contents": "no words", "secret": True}]}, {"no words"}),
         ({"files": [{"path": "/etc/key", "content": f"a\n{KEY}\n"}]}, {KEY}),
         ({"user_data": {"password": "hunter22", "timezone": "Europe/Vienna"}}, {"hunter22"}),
         ({"user_data": {"chpasswd": {"list": ["root:hunter22", "ops:random"]}}}, {"hunter22"}),
@@ -77,14 +79,14 @@ AWS_SECRET_ACCESS_KEY access_key access-key token auth_token accessToken tokens 
 PreSharedKey preshared_key shared_key pre-shared-key api_key apikey APIKEY api-keys activation_key
 registration_key validation_key encryption_key decryption-key license_key auth_key authkey authorization
 Authorization Proxy-Authorization master_key account_key tls_key ssl_key client_key server_key join_key
-luks_key recovery_key signing_secret
+luks_key recovery_key signing_secret pasword passwrod user_pasword passphrse
 """
 NO_SECRET_NAMES = """
 public_key public-key PublicKey rsa_public ssh_authorized_keys authorized_keys ssh_keys ssh_key key_name key
 keys keyid key_id KeyName gpg_key gpgkey access_key_id secret_name password_file token_url private_key_path
 passwordless private_network host_keys host_key keyboard keyserver lock_passwd ssh_pwauth pwd compass bypass
 passenger monkey secretary tokenizer sort_key primary_key hotkey key_server primary-key-name PrivateKeyFile
-secrets_dir
+secrets_dir passed passages keyword
 """
 
 
