@@ -269,8 +269,9 @@ class _Characters(ListField):
         needed = {"tcp": "port", "udp": "port", "unix": "path", "file": "path", "dev": "path"}.get(kind)
         if needed and needed not in values:
             raise InputError(f"a device of type {kind} needs {needed}", where=where)
+        there = have or {}
         for key, kinds in _OF_CHARACTERS.items():
-            if key in values and kind not in kinds and values[key] != (have or {}).get(key):
+            if key in values and kind not in kinds and (values[key], kind) != (there.get(key), there.get("type")):
                 raise InputError(
                     f"a device of type {kind} has no {key}",
                     where=inside(where, key),

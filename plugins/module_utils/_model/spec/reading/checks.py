@@ -20,7 +20,9 @@ from ..nic import Nic
 
 _OF_SERIAL = "serial"
 # What libvirt takes from the serial device for the console that is on it.
-_SOURCE = ("type", "host", "port", "mode", "path")
+_SOURCE = ("type", "host", "port", "mode", "path", "tls", "protocol", "target_port")
+# What a serial device has of these without a word.
+_PLAIN_SOURCE = {"tls": False, "protocol": "raw", "target_port": 0}
 
 
 def check_firmware(given: dict[str, t.Any], options: GivenOptions) -> None:
@@ -179,7 +181,7 @@ def _check_first_console(hardware: Mapping[str, t.Any], options: GivenOptions, h
     first: Values = dict(next(iter(hardware["consoles"]), {}))
     if not serials or first.get("target_type", _OF_SERIAL) != _OF_SERIAL:
         return
-    if not covers(serials[0], {key: first[key] for key in _SOURCE if key in first}):
+    if not covers({**_PLAIN_SOURCE, **serials[0]}, {key: first[key] for key in _SOURCE if key in first}):
         raise InputError(
             f"the first console is the first serial device, and that is another one, of type {serials[0].get('type')}",
             where=f"{options.at('consoles')}[0]",
