@@ -628,8 +628,10 @@ def test_of_a_replaced_machine_what_is_in_the_place_of_its_volume_stays(machine:
     assert domain.notes is not None
     (note,) = domain.notes.volumes
     write_notes(domain.handle, dataclasses.replace(domain.notes, volumes=(dataclasses.replace(note, identity="gone"),)))
+    announced = preview(machine.conn, read(machine, replace=True)).remarks
     result = bring_back(machine, replace=True)
     (remark,) = result.remarks
+    assert announced == [remark]
     assert "another volume may have the name web1-system.qcow2 in pool default now" in remark
     assert machine.image.exists()
     notes = list_domains(machine.conn)["web1"].notes
@@ -651,8 +653,10 @@ def test_of_a_replaced_machine_a_disk_that_is_not_in_the_backup_stays(machine: B
     xml = domain.handle.XMLDesc(0).replace("</devices>", f"{disk}</devices>")
     handle = machine.conn.defineXML(xml)
     write_notes(handle, dataclasses.replace(domain.notes, volumes=(*domain.notes.volumes, note)))
+    announced = preview(machine.conn, read(machine, machine="web2", replace=True)).remarks
     result = bring_back(machine, machine="web2", replace=True)
     (remark,) = result.remarks
+    assert announced == [remark]
     assert "the volume later.qcow2 of before stays: backup" in remark
     names = machine.conn.storagePoolLookupByName("default").listVolumes()
     assert "later.qcow2" in names
@@ -671,8 +675,10 @@ def test_of_a_replaced_machine_a_disk_that_something_uses_stays(machine: BackupH
     below = ["-b", str(machine.image.parent / before), "-F", "qcow2"]
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *below, str(overlay)], check=True)
     machine.define_other(str(overlay))
+    announced = preview(machine.conn, read(machine, machine="web2", replace=True)).remarks
     result = bring_back(machine, machine="web2", replace=True)
     (remark,) = result.remarks
+    assert announced == [remark]
     assert f"the volume {before} of before stays: volume {before} of pool default is kept: it is used by" in remark
     assert "machine other" in remark
     assert before in machine.conn.storagePoolLookupByName("default").listVolumes()
