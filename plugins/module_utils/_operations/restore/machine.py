@@ -39,7 +39,7 @@ from ..disks.new_volume import VolumeOwner
 from ..hypervisor import Hypervisor
 from ..plan import Step
 from .options import RestoreOptions
-from .plan import RestorePlan, needs_of, plan_restore, words_of
+from .plan import RestorePlan, needs_of, plan_restore, require_own_variables, words_of
 from .replaced import marked, staying
 from .volumes import VolumeFiller
 
@@ -334,16 +334,3 @@ class _Restore:
     def _start(self) -> None:
         with translate_errors(f"{self._name} is restored, but cannot be started"):
             self._handle().create()
-
-
-def require_own_variables(conn: VirConnect, path: str, machine: str) -> None:
-    """Raise ConflictError when another machine has this file of UEFI variables too, which is about to be written over.
-
-    Whoever copies a machine by its XML has two machines with one file.
-    """
-    users = sorted({user.words for user in Usage(conn).users_at(path) if user.machine != machine})
-    if users:
-        raise ConflictError(
-            f"{path}, which the UEFI variables of machine {machine} are in, is used by {', '.join(users)} too",
-            hint="Give that one a file of its own first: virsh edit, element nvram",
-        )

@@ -687,6 +687,23 @@ def test_of_a_replaced_machine_a_disk_that_something_uses_stays(machine: BackupH
     assert before in [note.name for note in notes.volumes]
 
 
+def test_uefi_variables_of_two_machines_are_refused_before_anything_is_copied(
+    machine: BackupHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_files, "_NVRAM", str(tmp_path))
+    variables = tmp_path / "web1_VARS.fd"
+    variables.write_bytes(b"variables")
+    more = f"<loader readonly='yes' type='pflash'>/fw/CODE.fd</loader><nvram>{variables}</nvram></os>"
+    text = machine.define().XMLDesc(0)
+    machine.conn.defineXML(text.replace("</os>", more))
+    machine.made()
+    machine.define_other(str(tmp_path / "other.qcow2"))
+    preview(machine.conn, read(machine, replace=True, trust_definition=True))
+    machine.conn.defineXML(machine.conn.lookupByName("other").XMLDesc(0).replace("</os>", more))
+    with pytest.raises(ConflictError, match="variables of machine web1 are in, is used by machine other too"):
+        preview(machine.conn, read(machine, replace=True, trust_definition=True))
+
+
 def test_each_part_of_the_work_is_told(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the lines that are shown while it takes long."""
     told: list[str] = []
