@@ -72,8 +72,8 @@ def _shared_addresses(machines_by_hypervisor: Records) -> list[str]:
                     # One name on several hypervisors has its own remark.
                     holders.setdefault((address, where, str(nic["source"])), {})[record["name"]] = hypervisor
     return [
-        f"{' and '.join(f'{name} on {hypervisor}' for name, hypervisor in found.items())} have the same address {address}"
-        f" on {source}: unless they are in different VLANs, give all but one of them another"
+        f"{' and '.join(f'{name} on {hypervisor}' for name, hypervisor in found.items())} have the same address "
+        f"{address} on {source}: unless they are in different VLANs, give all but one of them another"
         for (address, _where, source), found in holders.items()
         if len(found) > 1
     ]
