@@ -82,7 +82,7 @@ def find_backup(options: RestoreOptions) -> tuple[Backups, list[Manifest]]:
         broken = next(iter(backups.broken.values()), None)
         if broken is not None:
             raise broken
-        raise _nothing_there(f"there is no backup of machine {options.machine} in {options.source}", "machine")
+        raise _nothing_there(f"there is no backup of machine {options.machine} in {options.source}")
     newest = backups.newest_first()[0]
     later = [name for name in backups.broken if name > newest.id]
     if later:
@@ -108,9 +108,9 @@ def _require_one_machine(backups: Backups, newest: Manifest) -> None:
         )
 
 
-def _nothing_there(words: str, where: str | None = None, hint: str | None = None) -> NotFoundError:
+def _nothing_there(words: str, hint: str | None = None) -> NotFoundError:
     """The error where this hypervisor was looked at, and does not see the backup."""
-    error = NotFoundError(words, where=where, hint=hint)
+    error = NotFoundError(words, hint=hint)
     error.result = NO_BACKUP
     return error
 

@@ -315,7 +315,7 @@ def test_the_newest_is_not_silently_another_one(machine: BackupHost) -> None:
     (machine.destination / "web1" / second / "manifest.json").unlink()
     with pytest.raises(VirtError, match=f"To restore the one before it: backup: {first}"):
         bring_back(machine, name="web2")
-    with pytest.raises(NotFoundError, match="machine: there is no backup of machine db1"):
+    with pytest.raises(NotFoundError, match="^there is no backup of machine db1"):
         bring_back(machine, machine="db1")
 
 
