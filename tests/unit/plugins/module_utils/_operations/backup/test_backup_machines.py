@@ -110,6 +110,7 @@ def test_what_would_be_verified(machine: BackupHost) -> None:
     assert one.as_result()["to_verify"] == [made.id]
     assert one.verified == []
     assert str(none.error).startswith("there is no backup of machine db1")
+    assert [listed["id"] for listed in one.as_result()["backups"]] == one.as_result()["to_verify"]
 
 
 def test_a_clock_that_was_ahead_once_spoils_neither_order_nor_retention(machine: BackupHost) -> None:
