@@ -12,6 +12,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
@@ -153,3 +154,19 @@ def test_no_hypervisors_are_an_error(
     output = " ".join((done.stdout + done.stderr).split())
     assert sentence in output, output
     assert done.returncode != 0
+
+
+def test_hypervisors_says_what_to_do_where_sudo_asks_for_a_password(tmp_path: Path) -> None:
+    """Of the playbook only these tasks, which change nothing: the host is this machine."""
+    sudo = tmp_path / "sudo"
+    sudo.write_text("#!/bin/sh\necho sudo: a password is required >&2\nexit 1\n")
+    sudo.chmod(0o700)
+    play_of_hosts = yaml.safe_load((Path(__file__).resolve().parents[3] / "playbooks/hypervisors.yml").read_text())[1]
+    block = next(task for task in play_of_hosts["pre_tasks"] if task["name"] == "Get the facts of the host")
+    head = {"hosts": "all", "gather_facts": False, "become": True, "become_user": "nobody"}
+    (tmp_path / "facts.yml").write_text(yaml.safe_dump([{**head, "tasks": [block]}]))
+    host = {"ansible_connection": "local", "ansible_become_exe": str(sudo)}
+    (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"hv1": host}}}))
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "facts.yml")
+    assert "sudo asks for a password on hv1: add --ask-become-pass (-K), or log in as root" in done.stdout
+    assert done.returncode == 2
