@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import typing as t
@@ -169,4 +170,26 @@ def test_hypervisors_says_what_to_do_where_sudo_asks_for_a_password(tmp_path: Pa
     (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"hv1": host}}}))
     done = run_ansible(tmp_path, "-i", "hosts.yml", "facts.yml")
     assert "sudo asks for a password on hv1: add --ask-become-pass (-K), or log in as root" in done.stdout
+    assert done.returncode == 2
+
+
+def test_a_time_that_a_role_would_refuse_late_is_refused_first(tmp_path: Path) -> None:
+    """Of the playbook only the check of the options, which changes nothing: the host is this machine."""
+    shutil.copytree(Path(__file__).resolve().parents[3] / "roles", tmp_path / "roles")
+    shutil.copytree(Path(__file__).resolve().parents[3] / "playbooks", tmp_path / "playbooks")
+    task = {
+        "ansible.builtin.import_tasks": "tasks/options.yml",
+        "vars": {"virt_roles": ["virt_hypervisor", "virt_bridge", "virt_tls"]},
+    }
+    play_of_hosts = {"hosts": "all", "gather_facts": False, "tasks": [task]}
+    (tmp_path / "playbooks/check.yml").write_text(yaml.safe_dump([play_of_hosts]))
+    times = {"virt_bridge_confirm_seconds": 0, "virt_hypervisor_firewall_confirm_seconds": 3601}
+    here = {"ansible_connection": "local"}
+    (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"hv1": {**here, **times}, "hv2": here}}}))
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "playbooks/check.yml")
+    assert (
+        "(1) virt_bridge_confirm_seconds: 0 is not allowed. Give a whole number from 1 to 3600 (hv1). "
+        "(2) virt_hypervisor_firewall_confirm_seconds: 3601 is not allowed. Give a whole number from 1 to 3600 (hv1). "
+        "Nothing was changed."
+    ) in done.stdout
     assert done.returncode == 2
