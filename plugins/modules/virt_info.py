@@ -328,6 +328,16 @@ machines:
       returned: with V(hardware) in O(gather_subset)
       type: str
       sample: bios
+    secure_boot:
+      description: Whether its firmware has secure boot.
+      returned: with V(hardware) in O(gather_subset)
+      type: bool
+      sample: false
+    tpm:
+      description: Its TPM, null if it has none. C(version) is null if libvirt reports none.
+      returned: with V(hardware) in O(gather_subset)
+      type: dict
+      sample: {model: tpm-crb, version: "2.0"}
     cpu_mode:
       description: Its CPU mode.
       returned: with V(hardware) in O(gather_subset)

@@ -28,7 +28,7 @@ def plan_clone(results: t.Any, exports: t.Any, name: t.Any, new_name: t.Any, nic
     """
     machines, silent = machines_of(results)
     mistakes = Mistakes()
-    wanted, home = str(name), ""
+    wanted, home, clone = str(name), "", None
     with mistakes.noted():
         home = _find(wanted, machines)
         _check_off(wanted, home, machines[home])
@@ -41,9 +41,12 @@ def plan_clone(results: t.Any, exports: t.Any, name: t.Any, new_name: t.Any, nic
     with mistakes.noted():
         if nics is not None and not isinstance(nics, Mapping):
             raise InputError(f"{nics!r} is not a mapping", where="nics", hint="Give {eth0: {addresses: [...]}}")
+    with mistakes.noted():
+        if home:
+            found, given = _export(wanted, home, exports), nics if isinstance(nics, Mapping) else {}
+            clone = clone_entry(found["entry"], found.get("not_exported") or [], str(new_name), given)
     mistakes.conclude()
-    found = _export(wanted, home, exports)
-    clone = clone_entry(found["entry"], found.get("not_exported") or [], new_name, nics or {})
+    assert clone is not None  # without one there are mistakes
     record = next(record for record in machines[home] if record["name"] == wanted)
     if (record.get("seed") or {}).get("method") == _OFFLINE:
         # No entry says how a machine was seeded, and a guest without cloud-init would not look at another seed.

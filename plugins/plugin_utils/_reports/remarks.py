@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is unusual about machines that are there: unfinished, or on several hypervisors. Pure."""
+"""What is unusual about machines that are there: unfinished, on several hypervisors, of one address. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unfinished(record: Mapping[str, t.Any]) -> str | None:
 
 
 def remarks_on(machines_by_hypervisor: Records) -> list[str]:
-    """A sentence about each unfinished machine, and about each that several hypervisors have.
+    """A sentence about each unfinished machine, each that several hypervisors have, and each address of several ones.
 
     A name that is only claimed counts as unfinished, not as a second machine. Hypervisors that have the very same
     machines are named first: a machine that really runs on two of them has to be seen nevertheless.
@@ -54,7 +54,29 @@ def remarks_on(machines_by_hypervisor: Records) -> list[str]:
                 else f"the live inventory lists them as {', '.join(f'{name}_{one}' for one in where)}"
             )
             remarks.append(f"There is a machine {name} on each of {', '.join(where)}: {what}")
-    return remarks
+    return remarks + _shared_addresses(machines_by_hypervisor)
+
+
+def _shared_addresses(machines_by_hypervisor: Records) -> list[str]:
+    """Addresses by which several running machines are to be reached on one bridge, or on one network of a hypervisor.
+
+    Networks of libvirt are each hypervisor's own, and may well have the same addresses on all of them.
+    """
+    holders: dict[tuple[str, str, str], dict[str, str]] = {}
+    for hypervisor, records in machines_by_hypervisor.items():
+        for record in records:
+            address = record.get("address") if record["state"] == "running" else None
+            for nic in record.get("nics") or ():
+                if address and any(found["address"] == address for found in nic.get("addresses") or ()):
+                    where = "" if nic["type"] == "bridge" else hypervisor
+                    # One name on several hypervisors has its own remark.
+                    holders.setdefault((address, where, str(nic["source"])), {})[record["name"]] = hypervisor
+    return [
+        f"{' and '.join(f'{name} on {hypervisor}' for name, hypervisor in found.items())} have the same address "
+        f"{address} on {source}: unless they are in different VLANs, give all but one of them another"
+        for (address, _where, source), found in holders.items()
+        if len(found) > 1
+    ]
 
 
 def _twins(machines_by_hypervisor: Records) -> list[list[str]]:

@@ -19,6 +19,10 @@ _BACKUP_COLUMNS = (
     *(Column("MACHINE"), Column("ON"), Column("KIND"), Column("SIZE", right=True), Column("SECONDS", right=True)),
     Column("DONE"),
 )
+_LIST_COLUMNS = (
+    *(Column("MACHINE"), Column("ON"), Column("BACKUP"), Column("MADE"), Column("KIND"), Column("SIZE", right=True)),
+    Column("QUIESCED"),
+)
 
 
 def power_report(results: t.Any, left_out: Mapping[str, str]) -> dict[str, t.Any]:
@@ -32,8 +36,19 @@ def snapshot_report(results: t.Any, left_out: Mapping[str, str] | None = None) -
 
 
 def backup_report(results: t.Any, left_out: Mapping[str, str] | None = None) -> dict[str, t.Any]:
-    """As power_report, of virt_backup."""
-    return _report(results, left_out, "virt_backup", _BACKUP_COLUMNS, _backup_row, lambda machine: str(machine["msg"]))
+    """As power_report, of virt_backup. Of backups that would be verified, each has a row in a table of its own."""
+    report = _report(
+        results, left_out, "virt_backup", _BACKUP_COLUMNS, _backup_row, lambda machine: str(machine["msg"])
+    )
+    rows = [
+        (one["name"], one["hypervisor"], *_listed(backup))
+        for one in report["data"]["machines"]
+        if one.get("to_verify") is not None
+        for backup in one.get("backups") or ()
+    ]
+    if rows:
+        report["text"] = "\n".join([report["text"], "", *table_lines(_LIST_COLUMNS, rows)])
+    return report
 
 
 def _report(
@@ -107,6 +122,11 @@ def _snapshot_words(machine: Machine) -> str:
 
 def _backup_row(one: Machine) -> tuple[t.Any, ...]:
     return one["name"], one["hypervisor"], one.get("kind"), _size(one), _seconds_taken(one), _backup_words(one)
+
+
+def _listed(backup: Mapping[str, t.Any]) -> tuple[t.Any, ...]:
+    quiesced = "yes" if backup["quiesced"] else "no"
+    return backup["id"], backup["made"], backup["kind"], format_size(backup["bytes"]), quiesced
 
 
 def _size(machine: Machine) -> str | None:

@@ -122,6 +122,10 @@ def _machine_lines(record: Mapping[str, t.Any], hypervisor: str, variables: Mapp
     lines += _field(1, "Start order", _start_order(record))
     image = record.get("image") or {}
     lines += _field(1, "Image", f"{image['name']} ({image.get('volume')})" if image.get("name") else None)
+    if record.get("firmware") == "efi":
+        lines += _field(1, "Firmware", "UEFI with secure boot" if record.get("secure_boot") else "UEFI")
+    tpm = record.get("tpm")
+    lines += _field(1, "TPM", " ".join(filter(None, [tpm.get("model"), tpm.get("version")])) or "yes" if tpm else None)
     system = record.get("os") or {}
     lines += _field(1, "Operating system", system.get("name") or system.get("id"))
     seconds = record.get("uptime_seconds")

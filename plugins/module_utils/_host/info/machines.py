@@ -27,7 +27,7 @@ _MIN_KEYS = frozenset({"name", "uuid", "state", "paused_by", "autostart", "persi
 _KEYS = {
     "hardware": (
         *("vcpus", "vcpus_max", "memory_mib", "memory_max_mib", "domain_type", "machine_type", "arch"),
-        *("firmware", "cpu_mode", "tied_by"),
+        *("firmware", "secure_boot", "tpm", "cpu_mode", "tied_by"),
     ),
     "disks": ("disks",),
     "nics": ("nics",),

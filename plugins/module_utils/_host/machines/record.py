@@ -84,6 +84,8 @@ def bare_record(name: str, uuid: str, state: str) -> dict[str, t.Any]:
         "machine_type": None,
         "arch": None,
         "firmware": None,
+        "secure_boot": None,
+        "tpm": None,
         "cpu_mode": None,
         "disks": [],
         "nics": [],
@@ -130,6 +132,8 @@ def record_from_xml(
         machine_type=attribute(domain, "os/type", "machine"),
         arch=attribute(domain, "os/type", "arch"),
         firmware=_firmware(domain),
+        secure_boot=_secure_boot(domain),
+        tpm=_tpm(domain),
         cpu_mode=_cpu_mode(domain),
         disks=[_disk(disk, notes, pools) for disk in domain.iterfind("devices/disk")],
         nics=[_nic(nic, notes) for nic in domain.iterfind("devices/interface")],
@@ -201,6 +205,17 @@ def _mib(element: etree._Element | None) -> int | None:
 def _firmware(domain: etree._Element) -> str:
     by_loader = attribute(domain, "os/loader", "type") == "pflash"
     return "efi" if by_loader or attribute(domain, "os", "firmware") == "efi" else "bios"
+
+
+def _secure_boot(domain: etree._Element) -> bool:
+    by_loader = attribute(domain, "os/loader", "secure") == "yes"
+    return by_loader or attribute(domain, "os/firmware/feature[@name='secure-boot']", "enabled") == "yes"
+
+
+def _tpm(domain: etree._Element) -> dict[str, str | None] | None:
+    """Of a TPM of the hypervisor that is passed through, nobody says the version."""
+    tpm = domain.find("devices/tpm")
+    return None if tpm is None else {"model": tpm.get("model"), "version": attribute(tpm, "backend", "version")}
 
 
 def _cpu_mode(domain: etree._Element) -> str | None:

@@ -34,13 +34,27 @@ def disk_full(what: str, directory: str, needed_bytes: int | None = None, pool: 
             f"{what}: {_place(directory, pool)} has no free inode for another file",
             hint="Delete files there, or choose another pool",
         )
-    return no_space(what, directory, free_bytes, needed_bytes, pool)
+    # A volume has its size; what a backup or an image takes at most may be far from what it takes.
+    total_bytes = None if pool is None else found.f_blocks * found.f_frsize
+    return no_space(what, directory, free_bytes, needed_bytes, pool, total_bytes)
 
 
 def no_space(
-    what: str, place: str, free_bytes: int | None, needed_bytes: int | None = None, pool: str | None = None
+    what: str,
+    place: str,
+    free_bytes: int | None,
+    needed_bytes: int | None = None,
+    pool: str | None = None,
+    total_bytes: int | None = None,
 ) -> HostError:
-    """The error of a full place, for who knows how much is free there."""
+    """The error of a full place, for who knows how much is free there, and how much it holds in all."""
+    if total_bytes and needed_bytes is not None and needed_bytes > total_bytes:
+        # No file that is deleted would help.
+        return HostError(
+            f"{what}: {_place(place, pool)} holds {format_size(total_bytes)} in all, "
+            f"up to {format_size(needed_bytes)} are needed",
+            hint="Choose a larger one, or ask for less",
+        )
     figures = []
     if free_bytes is not None:
         figures.append(f"{format_size(free_bytes)} are free")

@@ -368,14 +368,16 @@ def full_pool_named(pool: Pool, what: str, needed_bytes: int | None) -> t.Iterat
             raise
         if pool.local and pool.source_type == FILE:
             raise disk_full(what, pool.path, needed_bytes, pool.name) from exc
-        raise no_space(what, pool.path or pool.type, _free_bytes(pool), needed_bytes, pool.name) from exc
+        free_bytes, total_bytes = _free_of_total_bytes(pool)
+        raise no_space(what, pool.path or pool.type, free_bytes, needed_bytes, pool.name, total_bytes) from exc
 
 
-def _free_bytes(pool: Pool) -> int | None:
+def _free_of_total_bytes(pool: Pool) -> tuple[int | None, int | None]:
     """What libvirt finds now, or what it knew last; None when it does not say."""
     with contextlib.suppress(libvirt.libvirtError):
         pool.handle.refresh(0)
     try:
-        return int(pool.handle.info()[3])
+        found = pool.handle.info()
+        return int(found[3]), int(found[1])
     except libvirt.libvirtError:
-        return None
+        return None, None

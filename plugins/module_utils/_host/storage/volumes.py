@@ -162,9 +162,26 @@ def _has_come(pool: Pool, name: str) -> bool:
 
 def require_not_there(pool: Pool, name: str) -> None:
     """Raise VolumeExistsError when somebody has made a volume of this name."""
-    has_path = pool.local and pool.network is None
-    if volume_exists(pool, name) or (has_path and os.path.lexists(f"{pool.path}/{name}")):
+    if volume_exists(pool, name):
         raise _taken(pool, name)
+    require_no_file(pool, name)
+
+
+def require_no_file(pool: Pool, name: str) -> None:
+    """Raise VolumeExistsError for a file in the place of a new volume that libvirt does not know as one: it leaves out
+    links that lead nowhere, and knows nothing of what has come since it last looked."""
+    path = f"{pool.path}/{name}"
+    if not (pool.local and pool.network is None and os.path.lexists(path)) or volume_exists(pool, name):
+        return
+    if os.path.islink(path) and not os.path.exists(path):
+        raise VolumeExistsError(
+            f"there is a link {path} already, to {os.readlink(path)}, which is not there",
+            hint="Remove the link if nothing needs it, or choose another name",
+        )
+    raise VolumeExistsError(
+        f"there is {path} already, of which libvirt knows no volume",
+        hint=f"Have libvirt look again (virsh pool-refresh {pool.name}), or choose another name",
+    )
 
 
 def volume_exists(pool: Pool, name: str) -> bool:

@@ -173,7 +173,7 @@ def verify_all(
 def _there(result: BackupResult, options: BackupOptions) -> Backups:
     backups = result.backups = list_backups(options.destination, result.name, options.owner)
     if not backups.by_id and not backups.broken:
-        raise InputError(f"there is no backup of machine {result.name} in {options.destination}", where="name")
+        raise InputError(f"there is no backup of machine {result.name} in {options.destination}")
     return backups
 
 

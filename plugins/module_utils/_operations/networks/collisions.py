@@ -128,5 +128,6 @@ def _check_name_servers(network: IPNetwork, text: str, servers: Iterable[IPAddre
         raise ConflictError(
             f"{text} includes {server}, the name server of the host, which it reaches over its gateway",
             where=where,
-            hint=_UNREACHABLE,
+            # Whether there is one already, only a question to it could tell, which may take long to be answered.
+            hint=f"{_UNREACHABLE}. If it is to be a machine on this network, name it in the host's resolv.conf later",
         )

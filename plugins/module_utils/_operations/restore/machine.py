@@ -15,8 +15,8 @@ import threading
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..._base.errors import ConflictError, VirtError
-from ..._base.xml import attribute, read_description
+from ..._base.errors import ConflictError
+from ..._base.xml import read_description
 from ..._host.backup import state_files
 from ..._host.backup.directory import locked_to_read
 from ..._host.backup.verify import verify_chain
@@ -26,20 +26,21 @@ from ..._host.machines import domains as host_domains
 from ..._host.machines.redefine import redefine, redefine_disks
 from ..._host.machines.undefine import undefine
 from ..._host.progress import ProgressFile
-from ..._host.storage.usage import Usage, delete_unused
+from ..._host.storage.pools import Pool
+from ..._host.storage.usage import Usage, delete_unused, require_unused
+from ..._host.storage.volumes import volume_exists
 from ..._model.backup.manifest import Manifest
 from ..._model.backup.restored_domain import with_notes
-from ..._model.metadata.machine import BUILDING, READY, MachineNotes, VolumeNote
+from ..._model.metadata.machine import BUILDING, READY, MachineNotes
 from ..._model.meter import ProgressMeter
-from ..._model.xml.disk_source import DiskSource
 from ..._operations import plan as plans
 from ..create.unfinished import steps_to_clear
 from ..disks.new_volume import VolumeOwner
 from ..hypervisor import Hypervisor
-from ..ownership import OTHER, identify
 from ..plan import Step
 from .options import RestoreOptions
-from .plan import RestorePlan, needs_of, plan_restore, words_of
+from .plan import RestorePlan, needs_of, plan_restore, require_own_variables, words_of
+from .replaced import marked, staying
 from .volumes import VolumeFiller
 
 # Only for what is looked up by name: nothing of an image store is used here.
@@ -85,8 +86,15 @@ class RestoreResult:
 
 def preview(conn: VirConnect, options: RestoreOptions) -> RestoreResult:
     """What it would come to, for check mode. Checksums are not read. Raises VirtError."""
-    plan = plan_restore(Hypervisor(conn, image_pool=_IMAGE_POOL), options)
-    return RestoreResult(plan, words_of(plan, options), _lost(plan))
+    hypervisor = Hypervisor(conn, image_pool=_IMAGE_POOL)
+    plan = plan_restore(hypervisor, options)
+
+    def clear(pool: Pool, volume: str) -> None:
+        if volume_exists(pool, volume):
+            require_unused(Usage(conn), [(pool, volume)], besides=options.name)
+
+    _stay, remarks = staying(hypervisor, plan, clear)
+    return RestoreResult(plan, words_of(plan, options), [*_lost(plan), *remarks])
 
 
 def restore(conn: VirConnect, options: RestoreOptions, stop: threading.Event, progress: ProgressFile) -> RestoreResult:
@@ -173,7 +181,7 @@ class _Restore:
         plans.run(steps)
         if plan.existing is not None:
             with _lock(self._options):
-                self._delete_replaced(plan.existing.notes or MachineNotes())
+                self._delete_replaced()
         if self._options.started and plan.restored is not None:
             step = Step(f"start machine {self._name}", self._start)
             step.apply()
@@ -209,7 +217,7 @@ class _Restore:
         owner = VolumeOwner(self._hypervisor, self._name, new=False, uuid=plan.identity)
         steps += [self._filler.step(one, owner) for one in plan.volumes]
         # The old volumes stay its own until they are gone.
-        kept = replace(plan.notes, status=READY, volumes=(*plan.notes.volumes, *self._marked(old)))
+        kept = replace(plan.notes, status=READY, volumes=(*plan.notes.volumes, *marked(self._hypervisor, plan)))
         step = Step(
             f"replace machine {self._name} by that of backup {plan.manifest.id}",
             lambda: self._redefine(kept),
@@ -313,70 +321,16 @@ class _Restore:
         began = threading.Event()
         return Step("restore the state of the TPM", apply, undo)
 
-    def _delete_replaced(self, old: MachineNotes) -> None:
-        """The volumes that the machine had. What cannot be told to be them, and what the backup does not have, stays,
-        and is still noted as its own."""
-        staying = []
-        for note in self._marked(old):
-            try:
-                pool = self._hypervisor.pools.get(note.pool)
-                if identify(pool, note) == OTHER:
-                    raise ConflictError(f"another volume may have the name {note.name} in pool {note.pool} now")
-                # One that was never whole is what an interrupted run has left. Where no mark is known, as after a move,
-                # its definition tells that it is its own, as for virt_purge.
-                if note.making is None and not note.replaced:
-                    raise ConflictError(f"backup {self._plan.manifest.id} has no disk in its place")
-                delete_unused(self._hypervisor.conn, [(pool, note.name)], owner=self._name)
-            except VirtError as exc:
-                staying.append(note)
-                self.remarks.append(f"the volume {note.name} of before stays: {exc}")
-        self._write(replace(self._plan.notes, status=READY, volumes=(*self._plan.notes.volumes, *staying)))
+    def _delete_replaced(self) -> None:
+        """The volumes that the machine had. What stays is still noted as its own."""
 
-    def _marked(self, old: MachineNotes) -> list[VolumeNote]:
-        """The notes of the volumes that the machine had. Those that are replaced say so: once its definition is the
-        backup's, a later run could not tell it any more."""
-        places = self._replaced_places()
-        return [
-            replace(note, replaced=True) if self._place(note.pool, note.name) in places else note
-            for note in old.volumes
-        ]
+        def clear(pool: Pool, volume: str) -> None:
+            delete_unused(self._hypervisor.conn, [(pool, volume)], owner=self._name)
 
-    def _place(self, pool: str, volume: str) -> str:
-        """Its path; empty where there is no such pool."""
-        with contextlib.suppress(VirtError):
-            return self._hypervisor.pools.get(pool).volume_path(volume)
-        return ""
-
-    def _replaced_places(self) -> set[str]:
-        """Where the disks were, before, that the backup has."""
-        if self._plan.existing is None:
-            return set()
-        targets = {entry.target for entry in self._plan.manifest.disks}
-        found = set()
-        for element in self._plan.existing.xml.iterfind("devices/disk"):
-            source = element.find("source")
-            if attribute(element, "target", "dev") not in targets or source is None:
-                continue
-            if element.get("type") == "volume":
-                found.add(self._place(source.get("pool", ""), source.get("volume", "")))
-            else:
-                place = DiskSource.read(element)
-                found.update([] if place is None else [place.place])
-        return found - {""}
+        stay, remarks = staying(self._hypervisor, self._plan, clear)
+        self.remarks += remarks
+        self._write(replace(self._plan.notes, status=READY, volumes=(*self._plan.notes.volumes, *stay)))
 
     def _start(self) -> None:
         with translate_errors(f"{self._name} is restored, but cannot be started"):
             self._handle().create()
-
-
-def require_own_variables(conn: VirConnect, path: str, machine: str) -> None:
-    """Raise ConflictError when another machine has this file of UEFI variables too, which is about to be written over.
-
-    Whoever copies a machine by its XML has two machines with one file.
-    """
-    users = sorted({user.words for user in Usage(conn).users_at(path) if user.machine != machine})
-    if users:
-        raise ConflictError(
-            f"{path}, which the UEFI variables of machine {machine} are in, is used by {', '.join(users)} too",
-            hint="Give that one a file of its own first: virsh edit, element nvram",
-        )

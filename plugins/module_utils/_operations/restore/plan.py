@@ -18,12 +18,12 @@ from ..._base.xml import MAX_XML_BYTES, etree, parse_xml
 from ..._host.backup import state_files
 from ..._host.backup.checkpoints import snapshots
 from ..._host.backup.directory import Backups, list_backups, open_inside
-from ..._host.connection import translate_errors
+from ..._host.connection import VirConnect, translate_errors
 from ..._host.machines.domains import Domain
 from ..._host.machines.record import record_from_xml
 from ..._host.storage.disk_lock import first_open
 from ..._host.storage.shared_pools import shared_because
-from ..._host.storage.usage import unseen_program
+from ..._host.storage.usage import Usage, unseen_program
 from ..._model.backup.harmless import require_harmless
 from ..._model.backup.manifest import DOMAIN_XML, SEED, DiskEntry, Manifest
 from ..._model.backup.restored_domain import RestoredDomain, renewed_notes, restored_domain
@@ -82,7 +82,7 @@ def find_backup(options: RestoreOptions) -> tuple[Backups, list[Manifest]]:
         broken = next(iter(backups.broken.values()), None)
         if broken is not None:
             raise broken
-        raise _nothing_there(f"there is no backup of machine {options.machine} in {options.source}", "machine")
+        raise _nothing_there(f"there is no backup of machine {options.machine} in {options.source}")
     newest = backups.newest_first()[0]
     later = [name for name in backups.broken if name > newest.id]
     if later:
@@ -108,9 +108,9 @@ def _require_one_machine(backups: Backups, newest: Manifest) -> None:
         )
 
 
-def _nothing_there(words: str, where: str | None = None, hint: str | None = None) -> NotFoundError:
+def _nothing_there(words: str, hint: str | None = None) -> NotFoundError:
     """The error where this hypervisor was looked at, and does not see the backup."""
-    error = NotFoundError(words, where=where, hint=hint)
+    error = NotFoundError(words, hint=hint)
     error.result = NO_BACKUP
     return error
 
@@ -207,6 +207,10 @@ def _plan_machine(
         require_harmless(restored.root, f"{backups.path_of(manifest.id)}/{DOMAIN_XML}")
     if existing is None and unfinished is None:
         _require_no_states(restored.root, backups.path_of(manifest.id), manifest, identity)
+    elif existing is not None and manifest.nvram:
+        nvram = state_files.nvram_path(restored.root)
+        if nvram is not None:
+            require_own_variables(hypervisor.conn, nvram, options.name)
     _check_plugs(restored.root, hypervisor, options.name)
     known = read_notes(domain) or MachineNotes()
     notes = replace(known, volumes=tuple(one.note.whole for one in volumes), claimed=False)
@@ -224,6 +228,19 @@ def _require_no_states(root: etree._Element, backup: str, manifest: Manifest, id
         state_files.nvram_is_there(backup, manifest.nvram, nvram)
     if manifest.tpm:
         state_files.tpm_is_there(backup, manifest.tpm, identity, manifest.tpm_directory)
+
+
+def require_own_variables(conn: VirConnect, path: str, machine: str) -> None:
+    """Raise ConflictError when another machine has this file of UEFI variables too, which is about to be written over.
+
+    Whoever copies a machine by its XML has two machines with one file.
+    """
+    users = sorted({user.words for user in Usage(conn).users_at(path) if user.machine != machine})
+    if users:
+        raise ConflictError(
+            f"{path}, which the UEFI variables of machine {machine} are in, is used by {', '.join(users)} too",
+            hint="Give that one a file of its own first: virsh edit, element nvram",
+        )
 
 
 def _read_definition(backups: Backups, manifest: Manifest) -> etree._Element:

@@ -35,8 +35,11 @@ HOLD_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def held_still(handle: t.Any, work: SnapshotWork, who: str, so: str) -> Iterator[None]:
-    """In the block, the machine is as work says. handle: libvirt's of a machine that runs.
+def held_still(
+    handle: t.Any, work: SnapshotWork, who: str, so: str, frozen: t.Callable[[int], None] = lambda _count: None
+) -> Iterator[None]:
+    """In the block, the machine is as work says. handle: libvirt's of a machine that runs. frozen: is told how many
+    file systems were frozen.
 
     who, so: who is at work in the block, and what it means when that takes longer than HOLD_SECONDS, in words.
 
@@ -51,10 +54,11 @@ def held_still(handle: t.Any, work: SnapshotWork, who: str, so: str) -> Iterator
             if work.frozen:
                 with agent_limit(handle, FREEZE_SECONDS):
                     try:
-                        handle.fsFreeze()
+                        count = handle.fsFreeze()
                     except libvirt.libvirtError as exc:
                         work = replace(work, frozen=not nothing_frozen(handle, exc))
                         raise
+                frozen(count)
             if work.paused:
                 handle.suspend()
         with _for_a_while(handle, work) as late:

@@ -53,7 +53,7 @@ class SnapshotResult:
         """What of the machine is not in the new snapshot, and the remarks."""
         method = None if self.plan is None else self.plan.method
         remarks = () if self.plan is None else self.plan.remarks
-        return [*([] if method is None else method.warnings), *remarks, *self.remarks]
+        return [*([] if method is None else [*method.warnings, *method.nothing_frozen]), *remarks, *self.remarks]
 
     def as_result(self) -> dict[str, t.Any]:
         """In the words of the module's result."""
@@ -66,7 +66,7 @@ class SnapshotResult:
             "deleted": [] if found is None else list(found.going),
             "kind": None if method is None else method.kind,
             "memory": None if method is None else method.memory,
-            "quiesced": None if method is None else method.quiesce,
+            "quiesced": None if method is None else method.quiesce and not method.nothing_frozen,
             "warnings": self.warnings,
             "snapshots": self.snapshots,
             "seconds": round(self.seconds, 1),

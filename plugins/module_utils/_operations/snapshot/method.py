@@ -19,7 +19,7 @@ from __future__ import annotations
 import posixpath
 from dataclasses import dataclass, field
 
-from ..._base.errors import ConflictError, InputError, UnsupportedError
+from ..._base.errors import ConflictError, HostError, InputError, UnsupportedError
 from ..._base.xml import attribute, etree
 from ..._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL
 from ..._model.attachments import disks_by_target, read_only_disks, written_disks
@@ -41,7 +41,7 @@ class Method:
     kind: INTERNAL, EXTERNAL or CEPH. memory, quiesce: with the memory, with the file systems of the guest frozen.
     disks: the targets of what is kept. files: for an external one, the new file of each target; memory_file: that of
     the memory. left_out: targets that are not kept, as nothing can write to them. warnings: what of the machine is not
-    kept.
+    kept. must_quiesce: nothing is taken where nothing can be frozen; nothing_frozen: filled when it turns out so.
     """
 
     kind: str
@@ -52,6 +52,16 @@ class Method:
     files: dict[str, str] = field(default_factory=dict)
     memory_file: str | None = None
     warnings: tuple[str, ...] = ()
+    must_quiesce: bool = False
+    nothing_frozen: list[str] = field(default_factory=list, compare=False)
+
+    def frozen(self, count: int) -> None:
+        """So many file systems were frozen. Raises HostError where there were none, and have to be."""
+        if count == 0:
+            what = "the guest agent has no file system that can be frozen"
+            if self.must_quiesce:
+                raise HostError(what, hint="Set quiesce: auto to do without")
+            self.nothing_frozen.append(what)
 
 
 def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Method:
@@ -93,6 +103,7 @@ def choose(machine: SnapshotView, name: str, memory: str, quiesce: str) -> Metho
         files=files,
         memory_file=f"{folder}/{machine.name}.{name}{MEMORY_SUFFIX}" if kind == EXTERNAL and with_memory else None,
         warnings=tuple(_not_kept(machine, kind)),
+        must_quiesce=quiesce == YES,
     )
 
 
@@ -136,6 +147,7 @@ def _in_cluster(
         disks=tuple(kept),
         left_out=left_out,
         warnings=tuple(_not_kept(machine, CEPH)),
+        must_quiesce=quiesce == YES,
     )
 
 

@@ -170,16 +170,19 @@ def _take(conn: VirConnect, machine: SnapshotView, name: str, method: Method, de
     work = SnapshotWork(name, frozen=method.quiesce)
     # One whose servers are away is waited for, which a frozen guest should not.
     pools = Pools(conn).all() if work.frozen else []
-    with _still(machine, work, "libvirt", f"snapshot {name} may not be of one moment"), translate_errors(what):
+    held = _still(machine, work, "libvirt", f"snapshot {name} may not be of one moment", method)
+    with held, translate_errors(what):
         handle.snapshotCreateXML(snapshot_xml(name, method, description), flags)
         if work.frozen:
             # The thaw may take long, or fail, and until this is done virt_purge does not know them.
             note_files(view(conn, machine.name, "vm"), pools)
 
 
-def _still(machine: SnapshotView, work: SnapshotWork, who: str, so: str) -> contextlib.AbstractContextManager[None]:
+def _still(
+    machine: SnapshotView, work: SnapshotWork, who: str, so: str, method: Method
+) -> contextlib.AbstractContextManager[None]:
     held = work.frozen or work.paused
-    return held_still(machine.power.handle, work, who, so) if held else contextlib.nullcontext()
+    return held_still(machine.power.handle, work, who, so, method.frozen) if held else contextlib.nullcontext()
 
 
 def _require_takeable(conn: VirConnect, machine: SnapshotView, name: str) -> list[in_cluster.PoolVolume]:
@@ -206,7 +209,7 @@ def _take_in_cluster(conn: VirConnect, machine: SnapshotView, name: str, method:
     volumes = _require_takeable(conn, machine, name)
     # The snapshot of one volume alone is always of one moment.
     work = SnapshotWork(name, frozen=method.quiesce, paused=machine.power.state == "running" and len(volumes) > 1)
-    held = _still(machine, work, "the Ceph cluster (see ceph status)", f"there is no snapshot {name}")
+    held = _still(machine, work, "the Ceph cluster (see ceph status)", f"there is no snapshot {name}", method)
     note_begin(handle, SnapshotWork(name))
     try:
         in_cluster.take(volumes, kept, held)

@@ -58,7 +58,11 @@ class NewVolume:
 
 
 def creation_step(new: NewVolume, task: VolumeTask) -> Step:
-    """The step; undone, it leaves what somebody else has made under the name, or has taken into use."""
+    """The step; undone, it leaves what somebody else has made under the name, or has taken into use.
+
+    Raises VolumeExistsError for a file in its place that is no volume.
+    """
+    volumes.require_no_file(new.pool, new.name)
     made: _Filled | _Wiped | _Empty
     if new.source is not None:
         made = _Filled(new, new.source, task)

@@ -180,11 +180,11 @@ def _outside(cloud: Cloud) -> None:
 def _full(cloud: Cloud) -> None:
     with small_pool(cloud, HOST, "hostile-small", 4) as directory:
         cloud.on(HOST, f"dd status=none if=/dev/zero of={directory}/filler bs=64k; df {directory}")
-        disk = {"name": "data", "pool": "hostile-small", "size": 16}
+        disk = {"name": "data", "pool": "hostile-small", "size": 2}
         answer, result = cloud.init(HOST, **BASE, name="hostile3", disks=[disk])
         message = result["msg"]
         must(answer.status != 0, answer.text)
-        for words in (f"storage pool hostile-small ({directory}) is full, 0.0B are free", "up to 16.0M are needed"):
+        for words in (f"storage pool hostile-small ({directory}) is full, 0.0B are free", "up to 2.0M are needed"):
             must(words in message, message)
         must("qemu-img" not in message, message)
         cloud.on(HOST, "! virsh dominfo hostile3")

@@ -99,6 +99,23 @@ def test_the_start_order_is_said_where_there_is_one(turn: dict[str, t.Any], word
     assert [line for line in text.splitlines() if "Start order" in line] == words
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"firmware": "bios", "secure_boot": False, "tpm": None}, []),
+        ({"firmware": "efi", "secure_boot": False}, ["  Firmware: UEFI"]),
+        (
+            {"firmware": "efi", "secure_boot": True, "tpm": {"model": "tpm-crb", "version": "2.0"}},
+            ["  Firmware: UEFI with secure boot", "  TPM: tpm-crb 2.0"],
+        ),
+        ({"tpm": {"model": "tpm-tis", "version": None}}, ["  TPM: tpm-tis"]),
+    ],
+)
+def test_uefi_and_tpm_are_said_where_there_are_any(more: dict[str, t.Any], words: list[str]) -> None:
+    text = FILTERS["query"]({"hyper6": [{**CENTOS, **more}]})
+    assert [line for line in text.splitlines() if "Firmware" in line or "TPM" in line] == words
+
+
 def test_what_was_only_announced_is_not_said_to_be_done() -> None:
     """An image that cannot be stored keeps the machines of its hypervisor from being made; they were checked before."""
     new = {"name": "web1", "changed": True, "created": True, "failed": False, "actions": [], "machine": None}

@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._restore_target import 
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._placement.clouds import MIB, hypervisor, record
 
 OLD, NEW = "20261122T020000Z-full", "20261123T020000Z-incremental"
-NONE = {"backup": None, "msg": "machine: there is no backup of machine web1 in /srv/backup"}
+NONE = {"backup": None, "msg": "there is no backup of machine web1 in /srv/backup"}
 SILENT = {"unreachable": True, "msg": "ssh: no route to host"}
 
 
@@ -53,7 +53,7 @@ def test_of_those_that_see_it_the_one_that_placement_chooses() -> None:
         "target": "hv3",
         "why": "lowest load: 12% of memory committed including this machine, next hv2 with 25%",
         "refused": {
-            "hv1": "vm: there is no backup of machine web1 in /srv/backup",
+            "hv1": "there is no backup of machine web1 in /srv/backup",
             "hv2": "a higher load: 25% of memory committed including this machine",
         },
         "text": "web1 goes to hv3: lowest load: 12% of memory committed including this machine, next hv2 with 25%",
@@ -108,7 +108,7 @@ def test_nobody_sees_it() -> None:
     with pytest.raises(ConflictError) as caught:
         target({"hv1": NONE, "hv3": NONE, "hv2": SILENT})
     assert str(caught.value) == (
-        "no hypervisor sees a backup of web1: hv1, hv3: vm: there is no backup of machine web1 in /srv/backup; "
+        "no hypervisor sees a backup of web1: hv1, hv3: there is no backup of machine web1 in /srv/backup; "
         "hv2: ssh: no route to host"
     )
 

@@ -100,14 +100,21 @@ def test_the_units(tmp_path: Path, guests: bool) -> None:
     assert {"libvirtd.service", "virtqemud.service", "virtlogd.service", "virtlogd.socket"} <= after
 
 
+FIREWALL = "virt_hypervisor_firewall_confirm"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
         ("virt_hypervisor_shutdown_timeout", -1, "virt_hypervisor_shutdown_timeout: -1 is less than 0."),
         ("virt_hypervisor_parallel_shutdown", 0, "virt_hypervisor_parallel_shutdown: 0 is less than 1."),
+        (f"{FIREWALL}_seconds", 0, f"{FIREWALL}_seconds: 0 is not from 1 to 3600."),
+        (f"{FIREWALL}_seconds", 3601, f"{FIREWALL}_seconds: 3601 is not from 1 to 3600."),
     ],
 )
-def test_a_number_that_is_too_small_is_one_sentence(tmp_path: Path, name: str, value: int, sentence: str) -> None:
+def test_a_number_that_is_too_small_or_too_large_is_one_sentence(
+    tmp_path: Path, name: str, value: int, sentence: str
+) -> None:
     refuse = tasks("main.yml")["Refuse mistakes in the variables before anything is changed"]
     done = run(tmp_path, refuse, **{name: value})
     assert f'"msg": "{sentence} Nothing was changed."' in done.stdout

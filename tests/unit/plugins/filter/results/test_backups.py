@@ -45,6 +45,20 @@ def test_the_table() -> None:
     assert report["failed"] == ["bad on hv1: it has no disk", "hv3: no root", "hv4: did not answer"]
 
 
+def test_backups_that_would_be_verified_are_listed() -> None:
+    full = {"id": "20261123T020000Z-full", "made": "2026-11-23T02:00:00Z", "kind": "full", "bytes": 2 << 30}
+    more = {**full, "id": "20261124T020000Z-incremental", "made": "2026-11-24T02:00:00Z", "kind": "incremental"}
+    backups = [{**more, "bytes": 22020096, "quiesced": True}, {**full, "quiesced": False}]
+    one = {**DONE, "name": "web1", "seconds": 0, "actions": [], "to_verify": ["a", "b"], "backups": backups}
+    other = {**DONE, "name": "db1", "actions": [], "verified": ["a"], "backups": backups}
+    assert backup_report({"hv1": {"machines": [one, other]}})["text"].splitlines()[3:] == [
+        "",
+        "MACHINE  ON   BACKUP                        MADE                  KIND          SIZE  QUIESCED",
+        "web1     hv1  20261124T020000Z-incremental  2026-11-24T02:00:00Z  incremental  21.0M  yes",
+        "web1     hv1  20261123T020000Z-full         2026-11-23T02:00:00Z  full          2.0G  no",
+    ]
+
+
 def test_nothing_selected() -> None:
     assert backup_report({"hv1": {"skipped": True}}, {})["text"] == "No machine is selected."
     assert backup_report({}, {})["failed"] == []

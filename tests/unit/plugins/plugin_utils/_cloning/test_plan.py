@@ -106,3 +106,20 @@ def test_each_mistake_is_named() -> None:
     results = found({**OFF, "state": "running"}, {**OFF, "name": "web2"}, hv2=SILENT)
     errors = CLONE_PLAN(results, EXPORTS, "web1", "web2", nics="eth0", errors="return")["errors"]
     assert len(errors) == 4 and errors[-1].startswith("nics: 'eth0' is not a mapping.")
+
+
+def test_what_hinders_the_machine_and_what_its_clone_needs_are_named_at_once() -> None:
+    nic = {"name": "eth0", "bridge": "br0", "addresses": ["192.0.2.17/24"]}
+    foreign = {"name": "data", "source": "/srv/data.img"}
+    entry = {**ENTRY, "nics": [nic], "disks": [{"name": "system", "size": "8MiB"}, foreign]}
+    exports = {"hv1": {"machines": [{"name": "web1", "entry": entry, "not_exported": []}]}}
+    running = {**OFF, "state": "running"}
+    errors = CLONE_PLAN(found(running, hv2=SILENT), exports, "web1", "web 2", errors="return")["errors"]
+    assert [error.split(":")[0] for error in errors] == [
+        "vm",
+        "new_name",
+        "hv2 did not answer",
+        "disk data of machine web1 is /srv/data.img, which is not its own, and its clone would write to it as well. "
+        "Make it its own with brine.virt.adopt -e vm=web1 -e disks=TARGET, or take it out first",
+        "nics.eth0",
+    ]

@@ -148,6 +148,13 @@ REFUSALS: list[tuple[str, dict[str, t.Any], dict[str, t.Any], str]] = [
     ("kvm", {}, {"domain_types": ["qemu"]}, "cannot run machines with kvm (has qemu)"),
     ("machine type", {}, {"machine_types": ["pc"]}, "does not know the machine type pc-q35-7.2"),
     (
+        "retired",
+        {},
+        {"maintenance": {"since": "today", "reason": "retired"}},
+        "is in maintenance since today (retired). It would fit on hv2 if that comes back: brine.virt.hypervisors, then "
+        "brine.virt.maintenance -e end=hv2",
+    ),
+    (
         "maintenance",
         {},
         {"maintenance": {"since": "today", "reason": "fan"}},

@@ -94,6 +94,41 @@ def test_one_whose_memory_is_saved_says_so() -> None:
     assert " saved " in lines_of({"hv1": [record("web1", state="shutoff", saved=True)]})[1]
 
 
+def on(source: str, address: str = "192.0.2.17", kind: str = "bridge") -> list[dict[str, t.Any]]:
+    return [{"type": kind, "source": source, "addresses": [{"address": address}, {"address": "192.0.2.250"}]}]
+
+
+def test_an_address_of_two_running_machines_is_named_below_the_table() -> None:
+    first = record("web1", nics=on("br0"))
+    lines = lines_of({"hv1": [first], "hv2": [record("web2", nics=on("br0"))]})
+    assert lines[3:] == [
+        "web1 on hv1 and web2 on hv2 have the same address 192.0.2.17 on br0: unless they are in different VLANs, "
+        "give all but one of them another"
+    ]
+    lines = lines_of({"hv1": [record(name, nics=on("lan", kind="network")) for name in ("a", "b")]})
+    assert lines[3].startswith("a on hv1 and b on hv1 have the same address 192.0.2.17 on lan: ")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        record("web2", nics=on("br1")),
+        record("web2", nics=on("br0"), state="shutoff"),
+        # An address that they pass on to each other.
+        record("web2", address="192.0.2.18", nics=on("br0", "192.0.2.18")),
+    ],
+)
+def test_an_address_of_one_running_machine_is_no_remark(other: dict[str, t.Any]) -> None:
+    assert len(lines_of({"hv1": [record("web1", nics=on("br0"))], "hv2": [other]})) == 3
+
+
+def test_each_hypervisor_has_networks_of_its_own() -> None:
+    results = {
+        host: [record(name, nics=on("default", kind="network"))] for host, name in {"hv1": "a", "hv2": "b"}.items()
+    }
+    assert len(lines_of(results)) == 3
+
+
 def test_text_of_guests_stays_in_its_cell() -> None:
     lines = lines_of({"hv1": [record("x\x1b[2J\n{{ y }}", tags=["\u65e5\u672c", "a|b<c>"])]})
     assert len(lines) == 2 and lines[1].startswith("x [2J {{ y }}  running")

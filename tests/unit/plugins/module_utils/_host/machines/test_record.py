@@ -185,6 +185,36 @@ def test_firmware_is_told_by_word_or_by_loader(xml: str, firmware: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("xml", "secure"),
+    [
+        ("<os firmware='efi'/>", False),
+        ("<os firmware='efi'><firmware><feature enabled='yes' name='secure-boot'/></firmware></os>", True),
+        ("<os firmware='efi'><firmware><feature enabled='no' name='secure-boot'/></firmware></os>", False),
+        ("<os><loader type='pflash' secure='yes'>/usr/share/OVMF/OVMF_CODE.secboot.fd</loader></os>", True),
+        ("<os/>", False),
+    ],
+)
+def test_secure_boot_is_told_by_feature_or_by_loader(xml: str, secure: bool) -> None:
+    assert record_from_xml(etree.fromstring(f"<domain>{xml}</domain>"), "shutoff")["secure_boot"] is secure
+
+
+@pytest.mark.parametrize(
+    ("xml", "tpm"),
+    [
+        ("", None),
+        (
+            "<tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>",
+            {"model": "tpm-crb", "version": "2.0"},
+        ),
+        ("<tpm model='tpm-tis'><backend type='passthrough'/></tpm>", {"model": "tpm-tis", "version": None}),
+    ],
+)
+def test_a_tpm_has_a_model_and_mostly_a_version(xml: str, tpm: dict[str, str | None] | None) -> None:
+    domain = etree.fromstring(f"<domain><devices>{xml}</devices></domain>")
+    assert record_from_xml(domain, "shutoff")["tpm"] == tpm
+
+
+@pytest.mark.parametrize(
     ("number", "name"), [(1, "running"), (5, "shutoff"), (7, "pmsuspended"), (99, "nostate"), (None, "nostate")]
 )
 def test_states_have_names(number: int | None, name: str) -> None:

@@ -71,9 +71,23 @@ def test_a_volume_that_has_no_space(pool: Pool) -> None:
         "<pool type='logical'><name>vg</name><source><name>vg</name></source>"
         "<target><path>/dev/vg</path></target></pool>"
     )
-    words = r"cannot create volume data in pool vg: .* \(/dev/vg\) is full, 100\.0G are free, up to 1\.0T are needed"
+    vg = Pools(conn).get("vg")
+    create_empty(vg, "first", size_bytes=60 << 30, image_format="raw")
+    words = r"cannot create volume data in pool vg: .* \(/dev/vg\) is full, 40\.0G are free, up to 80\.0G are needed"
     with pytest.raises(HostError, match=words):
-        create_empty(Pools(conn).get("vg"), "data", size_bytes=1 << 40, image_format="raw")
+        create_empty(vg, "data", size_bytes=80 << 30, image_format="raw")
+    words = r"storage pool vg \(/dev/vg\) holds 100\.0G in all, up to 1\.0T are needed\. Choose a larger one, or ask"
+    with pytest.raises(HostError, match=words):
+        create_empty(vg, "data", size_bytes=1 << 40, image_format="raw")
+
+
+def test_a_file_system_that_is_smaller_than_the_disk_is_not_said_to_be_full(pool: Pool, tmp_path: Path) -> None:
+    here = dataclasses.replace(pool, local=True, path=str(tmp_path))
+    words = (
+        rf"storage pool files \({tmp_path}\) holds [0-9.]+[KMGT] in all, up to [0-9.]+T are needed\. Choose a larger"
+    )
+    with pytest.raises(HostError, match=words), full_pool_named(here, "cannot create volume x", 1 << 60):
+        raise HostError(BY_LIBVIRT)
 
 
 @pytest.mark.parametrize(("needed", "words"), [(None, r"\. Free"), (MIB, r", up to 1\.0M are needed\. Free")])

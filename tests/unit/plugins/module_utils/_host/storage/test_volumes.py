@@ -39,6 +39,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes i
     grow_volume,
     guest_bytes_of,
     new_volume_element,
+    require_no_file,
     space_request,
     volume_names,
 )
@@ -99,6 +100,19 @@ def test_what_was_made_is_found(files: Pool) -> None:
     assert delete_volume(files, "data.qcow2")
     assert not delete_volume(files, "data.qcow2")
     assert volume_names(files) == {"web.qcow2"}
+
+
+def test_a_file_that_is_no_volume_is_said_to_be_there(files: Pool, tmp_path: Path) -> None:
+    here = dataclasses.replace(files, local=True, path=str(tmp_path))
+    (tmp_path / "link.qcow2").symlink_to("/nowhere/disk.qcow2")
+    (tmp_path / "file.qcow2").write_bytes(b"x")
+    words = r"there is a link .*/link.qcow2 already, to /nowhere/disk.qcow2, which is not there. Remove the link"
+    with pytest.raises(VolumeExistsError, match=words):
+        create_empty(here, "link.qcow2", size_bytes=MIB, image_format="qcow2")
+    words = rf"there is .*/file.qcow2 already, of which libvirt knows no volume. .*pool-refresh {files.name}"
+    with pytest.raises(VolumeExistsError, match=words):
+        create_empty(here, "file.qcow2", size_bytes=MIB, image_format="qcow2")
+    require_no_file(here, "none.qcow2")
 
 
 def test_a_volume_that_is_there_is_never_touched(files: Pool) -> None:

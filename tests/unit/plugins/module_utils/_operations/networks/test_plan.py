@@ -419,7 +419,9 @@ def test_the_name_server_of_the_host_stays_reachable(conn: t.Any) -> None:
         return replace(look(conn, route("192.168.122.0/24", "virbr0"), interfaces=["virbr0"]), name_servers=servers)
 
     words = "^addresses.0.: 10.78.0.1/24 includes 10.78.0.53, the name server of the host, which it reaches over"
-    with pytest.raises(ConflictError, match=words):
+    with pytest.raises(
+        ConflictError, match=f"{words}.*If it is to be a machine on this network, name it in the host's"
+    ):
         plan(view(), name="lab", mode="nat", addresses=["10.78.0.1/24"])
     behind = [{"to": "10.78.0.0/16", "via": "203.0.113.9"}]
     with pytest.raises(ConflictError, match=r"^routes.0.: the route to 10.78.0.0/16 includes 10.78.0.53"):

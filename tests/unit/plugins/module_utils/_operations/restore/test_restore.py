@@ -315,7 +315,7 @@ def test_the_newest_is_not_silently_another_one(machine: BackupHost) -> None:
     (machine.destination / "web1" / second / "manifest.json").unlink()
     with pytest.raises(VirtError, match=f"To restore the one before it: backup: {first}"):
         bring_back(machine, name="web2")
-    with pytest.raises(NotFoundError, match="machine: there is no backup of machine db1"):
+    with pytest.raises(NotFoundError, match="^there is no backup of machine db1"):
         bring_back(machine, machine="db1")
 
 
@@ -628,8 +628,10 @@ def test_of_a_replaced_machine_what_is_in_the_place_of_its_volume_stays(machine:
     assert domain.notes is not None
     (note,) = domain.notes.volumes
     write_notes(domain.handle, dataclasses.replace(domain.notes, volumes=(dataclasses.replace(note, identity="gone"),)))
+    announced = preview(machine.conn, read(machine, replace=True)).remarks
     result = bring_back(machine, replace=True)
     (remark,) = result.remarks
+    assert announced == [remark]
     assert "another volume may have the name web1-system.qcow2 in pool default now" in remark
     assert machine.image.exists()
     notes = list_domains(machine.conn)["web1"].notes
@@ -651,8 +653,10 @@ def test_of_a_replaced_machine_a_disk_that_is_not_in_the_backup_stays(machine: B
     xml = domain.handle.XMLDesc(0).replace("</devices>", f"{disk}</devices>")
     handle = machine.conn.defineXML(xml)
     write_notes(handle, dataclasses.replace(domain.notes, volumes=(*domain.notes.volumes, note)))
+    announced = preview(machine.conn, read(machine, machine="web2", replace=True)).remarks
     result = bring_back(machine, machine="web2", replace=True)
     (remark,) = result.remarks
+    assert announced == [remark]
     assert "the volume later.qcow2 of before stays: backup" in remark
     names = machine.conn.storagePoolLookupByName("default").listVolumes()
     assert "later.qcow2" in names
@@ -671,14 +675,33 @@ def test_of_a_replaced_machine_a_disk_that_something_uses_stays(machine: BackupH
     below = ["-b", str(machine.image.parent / before), "-F", "qcow2"]
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *below, str(overlay)], check=True)
     machine.define_other(str(overlay))
+    announced = preview(machine.conn, read(machine, machine="web2", replace=True)).remarks
     result = bring_back(machine, machine="web2", replace=True)
     (remark,) = result.remarks
+    assert announced == [remark]
     assert f"the volume {before} of before stays: volume {before} of pool default is kept: it is used by" in remark
     assert "machine other" in remark
     assert before in machine.conn.storagePoolLookupByName("default").listVolumes()
     notes = list_domains(machine.conn)["web2"].notes
     assert notes is not None
     assert before in [note.name for note in notes.volumes]
+
+
+def test_uefi_variables_of_two_machines_are_refused_before_anything_is_copied(
+    machine: BackupHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_files, "_NVRAM", str(tmp_path))
+    variables = tmp_path / "web1_VARS.fd"
+    variables.write_bytes(b"variables")
+    more = f"<loader readonly='yes' type='pflash'>/fw/CODE.fd</loader><nvram>{variables}</nvram></os>"
+    text = machine.define().XMLDesc(0)
+    machine.conn.defineXML(text.replace("</os>", more))
+    machine.made()
+    machine.define_other(str(tmp_path / "other.qcow2"))
+    preview(machine.conn, read(machine, replace=True, trust_definition=True))
+    machine.conn.defineXML(machine.conn.lookupByName("other").XMLDesc(0).replace("</os>", more))
+    with pytest.raises(ConflictError, match="variables of machine web1 are in, is used by machine other too"):
+        preview(machine.conn, read(machine, replace=True, trust_definition=True))
 
 
 def test_each_part_of_the_work_is_told(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import require_own_variables
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore.plan import require_own_variables
 
 DOMAIN = """<domain type='test'><name>{name}</name><memory>1</memory><os><type arch='x86_64'>hvm</type>
 <loader readonly='yes' type='pflash'>/fw/CODE.fd</loader><nvram>/vars/web1.fd</nvram></os></domain>"""

@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import EXTERNAL
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import held, take
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.machines import SnapshotResult
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import Method
 
 NOTED = "note the files of web1"
@@ -27,6 +28,7 @@ class Guest:
     def __init__(self, *fails: str, thaws: int = 1, error: Exception | None = None) -> None:
         self.calls: list[str] = []
         self.note: str | None = None
+        self.file_systems = 1
         self._fails, self._thaws, self._error = fails, thaws, error or libvirt.libvirtError(SILENT)
 
     def _does(self, call: str) -> None:
@@ -49,7 +51,7 @@ class Guest:
     def fsFreeze(self) -> int:  # noqa: N802 - libvirt's name
         assert self.note is not None and 'frozen="yes"' in self.note, "nobody would know of it after a kill"
         self._does("freeze")
-        return 1
+        return self.file_systems
 
     def snapshotCreateXML(self, _xml: str, flags: int) -> None:  # noqa: N802 - libvirt's name
         assert not flags & libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE, "libvirt may forget it"
@@ -68,7 +70,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "_THAW_AGAIN_SECONDS", 0.01)
 
 
-def take_of(guest: Guest, monkeypatch: pytest.MonkeyPatch, *, quiesce: bool = True) -> None:
+def take_of(guest: Guest, monkeypatch: pytest.MonkeyPatch, *, quiesce: bool = True, must: bool = False) -> Method:
     monkeypatch.setattr(take, "view", lambda _conn, name, _where: name)
     monkeypatch.setattr(take, "note_files", lambda name, _pools: guest.calls.append(f"note the files of {name}"))
     pools = types.SimpleNamespace(all=lambda: guest.calls.append("look at the pools"))
@@ -76,14 +78,34 @@ def take_of(guest: Guest, monkeypatch: pytest.MonkeyPatch, *, quiesce: bool = Tr
     power = types.SimpleNamespace(handle=guest, state="running")
     machine: t.Any = types.SimpleNamespace(name="web1", active=True, power=power, snapshots=[])
     files = {"vda": "/p/web1-vda.s2.qcow2"}
-    method = Method(EXTERNAL, memory=False, quiesce=quiesce, disks=("vda",), left_out=("sda",), files=files)
+    method = Method(
+        EXTERNAL, memory=False, quiesce=quiesce, disks=("vda",), left_out=("sda",), files=files, must_quiesce=must
+    )
     take._take(None, machine, "s2", method, "before the upgrade")
+    return method
 
 
 def test_it_is_taken_while_the_guest_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest()
     take_of(guest, monkeypatch)
     assert (guest.calls, guest.note) == (["look at the pools", "freeze", "take", NOTED, "thaw"], None)
+
+
+def test_a_guest_of_which_nothing_could_be_frozen_is_not_said_to_be_quiesced(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan: t.Any = types.SimpleNamespace(remarks=(), snapshot="s2", state_before="running", state="running", going=())
+    for count, quiesced in ((1, True), (0, False)):
+        guest = Guest()
+        guest.file_systems = count
+        plan.method = take_of(guest, monkeypatch)
+        assert guest.calls == ["look at the pools", "freeze", "take", NOTED, "thaw"]
+        result = SnapshotResult("web1", plan=plan).as_result()
+        assert result["quiesced"] is quiesced
+        assert result["warnings"] == ([] if quiesced else ["the guest agent has no file system that can be frozen"])
+    guest = Guest()
+    guest.file_systems = 0
+    with pytest.raises(HostError, match="no file system that can be frozen. Set quiesce: auto"):
+        take_of(guest, monkeypatch, must=True)
+    assert "take" not in guest.calls and guest.note is None
 
 
 def test_without_a_freeze_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,16 @@ def test_an_empty_one_is_taken_back(host: VolumeHost, monkeypatch: pytest.Monkey
     assert host.purge.files() == {}
 
 
+def test_a_link_that_leads_nowhere_is_refused_in_check_mode_too(host: VolumeHost) -> None:
+    """libvirt leaves it out when it looks into the pool."""
+    (host.pool / "a").symlink_to("/nowhere/disk")
+    words = f"there is a link {host.pool}/a already, to /nowhere/disk, which is not there"
+    for check in (True, False):
+        with pytest.raises(volumes.VolumeExistsError, match=words):
+            host.run(check, name="a", size="8MiB")
+    assert (host.pool / "a").is_symlink()
+
+
 def test_one_that_somebody_has_made_meanwhile_stays(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     (host.controller / "file").write_bytes(CONTENT)
     real = creation.NewVolume.element
@@ -53,7 +63,7 @@ def test_one_that_somebody_has_made_meanwhile_stays(host: VolumeHost, monkeypatc
     monkeypatch.setattr(creation.NewVolume, "element", late)
     several: list[dict[str, t.Any]] = [{"size": "8MiB"}, {"src": "file"}]
     for given in several:
-        assert "has had a volume a since this run was planned" in failed(host, name="a", **given)
+        assert f"there is {host.pool}/a already, of which libvirt knows no volume" in failed(host, name="a", **given)
         assert (host.pool / "a").read_bytes() == b"somebody's"
         (host.pool / "a").unlink()
 
