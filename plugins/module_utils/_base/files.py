@@ -220,7 +220,9 @@ def missing_mount(path: str, table: str = MOUNTS, fstab: str = FSTAB) -> str | N
     # Either may be, or lie below, a symbolic link.
     ways = (f"{path}/", f"{os.path.realpath(path)}/")
     for words in entries if there else ():
-        place = _plain(words[1]).rstrip("/") if len(words) > 3 and "noauto" not in words[3].split(",") else ""
+        # Where the options are missing, they are the defaults.
+        mounted = len(words) > 2 and "noauto" not in "".join(words[3:4]).split(",")
+        place = _plain(words[1]).rstrip("/") if mounted else ""
         ends = {place, os.path.realpath(place)} if place else set()
         if any(way.startswith(f"{end}/") for way in ways for end in ends) and there.isdisjoint(ends):
             return place

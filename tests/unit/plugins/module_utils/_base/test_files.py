@@ -166,6 +166,7 @@ def test_what_root_cannot_read_either_has_no_such_hint(tmp_path: Path) -> None:
         ("/data/pool", None),
         ("/mnt/usb/pool", None),
         ("/my disks/pool", "/my disks"),
+        ("/short/pool", "/short"),
         ("/var/lib/libvirt/images", None),
     ],
 )
@@ -175,7 +176,8 @@ def test_what_the_host_is_to_mount_and_has_not(tmp_path: Path, path: str, missin
         "# /dev/sdz1 /var ext4 defaults 0 2\n"
         "UUID=1 / ext4 errors=remount-ro 0 1\nUUID=2 none swap sw 0 0\n\n"
         "/dev/sdb1 /srv/vms/ xfs defaults 0 2\nserver:/x /data nfs4 _netdev 0 0\n"
-        "/dev/sdc1 /mnt/usb vfat rw,noauto 0 0\nLABEL=a /my\\040disks ext4 defaults\nbroken /x\n",
+        "/dev/sdc1 /mnt/usb vfat rw,noauto 0 0\nLABEL=a /my\\040disks ext4 defaults\nbroken /x\n"
+        "/dev/sdd1 /short ext4\n",
         encoding="utf-8",
     )
     table.write_text(
