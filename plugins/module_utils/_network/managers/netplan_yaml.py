@@ -14,7 +14,7 @@ import typing as t
 from ..._base.errors import UnsupportedError
 from ..._model.spec.network import family
 from ..spec import STP_DELAY_SECONDS, BridgeSpec, Uplink
-from .manager import BY_HAND
+from .manager import BY_HAND, refuse_servers
 
 Yaml = dict[str, t.Any]
 # The kinds of definitions that can be a bridge's port.
@@ -104,6 +104,9 @@ def with_spec(document: Yaml, spec: BridgeSpec, uplink: Uplink | None, *, render
         for key in _ADDRESSING & set(bridge):
             del bridge[key]
         bridge.update(_addressing(spec))
+        for version, asks in ((4, spec.asks_dhcp4), (6, spec.dhcp6)):
+            if renderer == "NetworkManager" and not asks and not spec.of_family(version):
+                refuse_servers(spec, version)
         _be_patient(bridge, renderer)
     return changed
 
