@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from ..._base.errors import UnsupportedError, VirtError
 from ..switch.guarded import Command, GuardedFile
-from .openings import Opening, Ports, Source, complement, in_order
+from .openings import Opening, Ports, Source, complement, in_order, other_ports
 from .plan import MARK, BootFile, Difference, FirewallPlan, FirewallSpec, fails
 from .rules import Chains, Condition, Rule, Verdict, rules_as_openings
 
@@ -84,8 +84,9 @@ def _rule(words: list[str], version: int) -> Rule | None:
         elif word in ("-p", "--protocol"):
             if (next(left) in ("tcp", "6", "all")) is inverse:
                 return None
-        elif word in ("--dport", "--dports") and not inverse and rule.ports is None:
-            rule = replace(rule, ports=_ports(next(left)))
+        elif word in ("--dport", "--dports") and rule.ports is None:
+            ports = _ports(next(left))
+            rule = replace(rule, ports=other_ports(ports) if inverse else ports)
         elif word in ("--ctstate", "--state"):
             if ("NEW" in next(left).split(",")) is inverse:
                 return None

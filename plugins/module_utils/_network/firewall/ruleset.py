@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ..._base.errors import HostError
-from .openings import EVERYBODY, Ports, Source, complement
+from .openings import EVERYBODY, Ports, Source, complement, other_ports
 from .rules import Chains, Condition, Rule, Verdict
 
 Json = t.Any
@@ -29,6 +29,13 @@ _VERDICTS = {
     "goto": Verdict.GOTO,
     "return": Verdict.RETURN,
     "continue": Verdict.NEXT,
+}
+# What a comparison with a port means, as nft itself writes a range.
+_RANGES: dict[str, t.Callable[[int], list[int]]] = {
+    "<": lambda port: [0, port - 1],
+    "<=": lambda port: [0, port],
+    ">": lambda port: [port + 1, 65535],
+    ">=": lambda port: [port, 65535],
 }
 _FAMILIES = {"ip": (4,), "ip6": (6,), "inet": (4, 6)}
 
@@ -136,6 +143,9 @@ def _matched(rule: Rule, match: Json, sets: dict[str, Json]) -> Rule | None:
     """The rule with one more condition, None when no new TCP connection meets it."""
     left, right, inverse = match["left"], match["right"], match["op"] == "!="
     other = replace(rule, condition=Condition.OTHER)
+    if match["op"] in _RANGES and isinstance(right, int):
+        match = {**match, "op": "==", "right": {"range": _RANGES[match["op"]](right)}}
+        return _matched(rule, match, sets)
     if match["op"] not in ("==", "!=", "in") or not isinstance(left, dict):
         return other
     payload, meta, tracked = left.get("payload"), left.get("meta"), left.get("ct")
@@ -178,9 +188,9 @@ def _matched_payload(rule: Rule, payload: Json, values: list[Json], *, inverse: 
     if field_name == "dport":
         ports = [_ports(value) for value in values]
         known = tuple(one for one in ports if one is not None)
-        if inverse or len(known) != len(ports) or rule.ports is not None:
+        if len(known) != len(ports) or rule.ports is not None:
             return other
-        return replace(rule, ports=known)
+        return replace(rule, ports=other_ports(known) if inverse else known)
     if field_name == "saddr":
         sources = [_source(value) for value in values]
         found = tuple(source for source in sources if source is not None)

@@ -129,6 +129,14 @@ def test_the_rules_of_libvirt_and_of_fail2ban_are_no_firewall() -> None:
     assert chains.lets_everybody_in(4, Ports(49152, 49215))
 
 
+@pytest.mark.parametrize("words", ["-m tcp ! --dport 22", "-m multiport ! --dports 22,80"])
+def test_a_rule_that_refuses_all_ports_but_some(words: str) -> None:
+    found = rules(f"-P INPUT ACCEPT\n-A INPUT -p tcp {words} -j DROP\n").rules
+    assert not found.lets_in(HV2)
+    assert found.lets_in(Opening(HV2.source, (Ports(22, 22),)))
+    assert found.refusal(HV2) is None
+
+
 def test_lines_that_nobody_can_read_are_passed_over() -> None:
     text = (
         "-P INPUT DROP\n-A INPUT -s nowhere -j ACCEPT\n-A INPUT -s\n-A INPUT --dport x -j ACCEPT\n-A INPUT 'x\n\n-A\n"

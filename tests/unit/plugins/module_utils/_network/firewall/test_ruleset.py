@@ -125,6 +125,30 @@ def test_everybody() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rule", "open_ports"),
+    [
+        ("tcp dport != 22 drop", [22]),
+        ("tcp dport != { 22, 49152-49215 } drop", [22, 49152]),
+        ("tcp dport < 16514 drop", [16514, 49152]),
+        ("tcp dport <= 16514 drop", [49152]),
+        ("tcp dport > 16514 reject", [22, 16514]),
+        ("th dport >= 16514 drop", [22]),
+        ("tcp dport != 22 accept; drop", [16514, 49152]),
+        ("tcp dport < 1024 accept; drop", [22]),
+    ],
+)
+def test_rules_for_all_ports_but_some(rule: str, open_ports: list[int]) -> None:
+    require_nft()
+    chain = f"chain input {{ type filter hook input priority 0; policy accept; {rule}; }}"
+    (found,) = read_ruleset(listed(f"table inet t {{ {chain}\n}}"))
+    who = ip_network("192.0.2.12")
+    asked = [port for port in (22, 16514, 49152) if found.rules.lets_in(Opening(who, (Ports(port, port),)))]
+    assert asked == open_ports
+    # Such a rule is not about the ports of the cloud: ours may come before it.
+    assert found.rules.refusal(Opening(who, (Ports(16514, 16514),))) is None
+
+
+@pytest.mark.parametrize(
     "text", ["", "[]", '{"nftables": [{"rule": {"family": "ip"}}]}', '{"nftables": [{"chain": 1}]}']
 )
 def test_what_is_no_ruleset(text: str) -> None:
