@@ -90,7 +90,7 @@ def test_the_chains_where_packets_come_in() -> None:
         (22, ["10.1.1.1", "192.0.2.7"]),
         (5905, ["10.1.1.1", "192.0.2.7"]),
         (23, ["192.0.2.7", "8.8.8.8"]),
-        # Ranges of addresses are not read, rates and marks not taken as met.
+        # Rates and marks are not taken as met.
         (24, []),
         (80, []),
         (7, []),
@@ -135,9 +135,22 @@ def test_everybody() -> None:
         ("th dport >= 16514 drop", [22]),
         ("tcp dport != 22 accept; drop", [16514, 49152]),
         ("tcp dport < 1024 accept; drop", [22]),
+        ("ip saddr != 10.0.0.1-10.0.0.9 drop", []),
+        ("ip saddr != { 10.0.0.1-10.0.0.9, 192.0.2.0/24 } drop", [22, 16514, 49152]),
+        ("ip saddr 192.0.2.10-192.0.2.12 tcp dport 22 accept; drop", [22]),
+        ("ip saddr 192.0.2.10-192.0.2.11 tcp dport 22 accept; drop", []),
+        ("tcp flags syn drop", []),
+        ("tcp flags & (fin|syn|rst|ack) == syn drop", []),
+        ("tcp flags & (fin|syn|rst|ack) == syn tcp dport 22 accept; drop", [22]),
+        ("tcp flags & (fin|ack) == 0 drop", []),
+        # What no connection begins with.
+        ("tcp flags & (fin|syn|rst|ack) != syn drop", [22, 16514, 49152]),
+        ("tcp flags & (fin|syn) == (fin|syn) drop", [22, 16514, 49152]),
+        ("tcp flags & (syn|ack) == 0 drop", [22, 16514, 49152]),
+        ("tcp flags ack accept; drop", []),
     ],
 )
-def test_rules_for_all_ports_but_some(rule: str, open_ports: list[int]) -> None:
+def test_rules_for_many_ports_and_addresses(rule: str, open_ports: list[int]) -> None:
     require_nft()
     chain = f"chain input {{ type filter hook input priority 0; policy accept; {rule}; }}"
     (found,) = read_ruleset(listed(f"table inet t {{ {chain}\n}}"))
