@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from .._base.errors import ConflictError, HostError, InputError, NotFoundError
-from .checks import checked_link, could_be_port, foreign_differences, known
+from .checks import checked_link, could_be_port, foreign_differences, known, uplink_difference
 from .managers.choice import choose_manager, made_by
 from .managers.kernel import settings_of, vlan_difference
 from .managers.manager import Manager, Parts, WantedBridge
@@ -139,10 +139,11 @@ def _plan_existing(network: Network, spec: BridgeSpec, existing: Link) -> Guarde
         port = spec.uplink.port if spec.uplink else ""
         if port and port not in network.links:
             raise NotFoundError(f"the uplink {port} does not exist", hint=known(network))
-        wrong = network.links[port].master != spec.name if port else _own_port(network, existing) is not None
+        wrong = "it has an uplink" if _own_port(network, existing) is not None else ""
+        wrong = uplink_difference(network, spec.uplink, existing) if spec.uplink else wrong
         if wrong:
             raise ConflictError(
-                f"the bridge {spec.name} exists, but {f'{port} is not its port' if port else 'it has an uplink'}",
+                f"the bridge {spec.name} exists, but {wrong}",
                 hint="The uplink of an existing bridge is not changed: remove the bridge by hand first",
             )
     own = spec.uplink or _own_port(network, existing)

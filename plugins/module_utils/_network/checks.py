@@ -9,7 +9,7 @@ from .._base.errors import ConflictError, NotFoundError, UnsupportedError
 from .managers.kernel import vlan_difference
 from .managers.manager import BY_HAND
 from .observe import TAKES_ALL, Link, Network
-from .spec import BridgeSpec, vlan_word
+from .spec import BridgeSpec, Uplink, vlan_word
 
 
 def checked_link(network: Network, name: str, *, of_vlan: bool = False) -> Link:
@@ -62,6 +62,29 @@ def known(network: Network) -> str:
     return f"Possible interfaces: {', '.join(names) or 'none'}"
 
 
+def uplink_difference(network: Network, uplink: Uplink, bridge: Link) -> str:
+    """How a bridge's port differs from the uplink that is asked for, as a clause; empty where it does not.
+
+    An interface of a bond that is gone from the host is no difference, nor one without a cable: NetworkManager puts
+    it into the bond when it has one.
+    """
+    port = network.links.get(uplink.port)
+    if port is None or port.master != bridge.name:
+        return f"{uplink.port} is not its port"
+    if uplink.vlan is not None and (port.vlan != uplink.vlan or port.below not in (None, uplink.link)):
+        return f"its port {port.name} is not VLAN {uplink.vlan} of {uplink.link}"
+    if uplink.bond:
+        have = network.ports(port.name)
+        more = [name for name in have if name not in uplink.bond]
+        lacking = [name for name in uplink.bond if name not in have]
+        lacking = [name for name in lacking if name in network.links and network.links[name].carrier]
+        if more or lacking or port.kind != "bond":
+            return (
+                f"its port {port.name} is a bond of {', '.join(have)}" if have else f"its port {port.name} is no bond"
+            )
+    return ""
+
+
 def foreign_differences(network: Network, spec: BridgeSpec, bridge: Link) -> list[str]:
     """What the spec names and the kernel does not say of a bridge, in words. DHCP and name servers it does not know."""
     found = []
@@ -69,8 +92,8 @@ def foreign_differences(network: Network, spec: BridgeSpec, bridge: Link) -> lis
         link = network.links.get(spec.uplink.port)
         if link is None and not spec.uplink.bond and spec.uplink.vlan is None:
             raise NotFoundError(f"the uplink {spec.uplink.port} does not exist", hint=known(network))
-        if link is None or link.master != bridge.name:
-            found.append(f"{spec.uplink.port} is not its port")
+        different = uplink_difference(network, spec.uplink, bridge)
+        found += [different] if different else []
     found += [f"it has no address {address}" for address in spec.addresses or () if address not in bridge.addresses]
     gateways = network.gateways(bridge.name)
     found += [f"{gateway} is not its gateway" for gateway in spec.gateway or () if gateway not in gateways]

@@ -57,6 +57,8 @@ class Link:
     vlan: int | None = None
     # Of a VLAN, and of what takes all frames of an interface: the interface that it is on.
     below: str | None = None
+    # Whether it is up, and has a cable or what stands for one.
+    carrier: bool = True
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def _link(data: dict[str, t.Any], vlans: dict[str, tuple[tuple[int, int], ...]])
         vlans=vlans.get(name, ()),
         vlan=details.get("id") if kind == "vlan" else None,
         below=data.get("link") if kind in ("vlan", *TAKES_ALL) else None,
+        carrier="LOWER_UP" in data.get("flags", ()),
     )
 
 

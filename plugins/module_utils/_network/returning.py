@@ -17,7 +17,8 @@ from .switch.guarded import Check, Command
 _STATIC_SECONDS, _DYNAMIC_SECONDS = 20, 60
 # By ip(8) itself, by hand or in a script; and by a network manager, of its files.
 _FOR_GOOD = ("boot", "static")
-_HAS_ADDRESS = 'ip -oneline address show dev "$1" | grep -qF " $2 "'
+# Of one with a peer, ip(8) writes the prefix after that.
+_HAS_ADDRESS = 'ip -oneline address show dev "$1" | grep -qF -e " $2 " -e " ${2%/*} peer "'
 _HAS_ROUTE = '[ -n "$(ip "$@")" ]'
 _IS_GONE = '! ip link show dev "$1"'
 

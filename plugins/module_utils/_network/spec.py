@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from .._base.errors import InputError, Mistakes
 from .._model.spec.fields import validators
-from .._model.spec.network import NETWORK_RULES, family
+from .._model.spec.network import ANYWHERE, NETWORK_RULES, family
 from .names import ENDINGS, file_names
 
 MANAGERS = ("networkd", "networkmanager", "ifupdown", "netplan")
@@ -111,6 +111,20 @@ class BridgeSpec:
     def silent(self) -> bool:
         """Whether the host says nothing of IPv6 on it, where ``addressing`` is said: it has no use for an address."""
         return not (self.asks_dhcp4 or self.dhcp6 or self.accept_ra or self.of_family(6))
+
+    @property
+    def may_get_ipv6(self) -> bool:
+        """Whether DHCP or a router may give it addresses of IPv6, where ``addressing`` is said."""
+        return not self.alone and not self.silent and (self.dhcp6 is not False or bool(self.accept_ra))
+
+    @property
+    def all_routes(self) -> tuple[dict[str, t.Any], ...]:
+        """Its routes, and before them those by gateways that stand beside no static address of their family.
+
+        For network managers whose word for a gateway belongs to such an address.
+        """
+        alone = [gateway for gateway in self.gateway or () if not self.of_family(family(gateway))]
+        return (*({"to": ANYWHERE[family(gateway)], "via": gateway} for gateway in alone), *(self.routes or ()))
 
     def of_family(self, version: int) -> tuple[str, ...]:
         """Its static addresses of IPv4 or IPv6."""
@@ -292,7 +306,7 @@ def _check_gateways(spec: BridgeSpec, where: str) -> None:
     for via, place in vias:
         with mistakes.noted():
             address, version = ipaddress.ip_address(via), family(via)
-            asks = spec.asks_dhcp4 if version == 4 else spec.dhcp6 is not False and not spec.alone
+            asks = spec.asks_dhcp4 if version == 4 else spec.may_get_ipv6
             networks = [ipaddress.ip_interface(own).network for own in spec.of_family(version)]
             if not networks and not asks:
                 raise InputError(

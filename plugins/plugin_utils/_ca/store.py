@@ -21,7 +21,7 @@ from pathlib import Path
 from ...module_utils._base.errors import InputError, VirtError
 from ...module_utils._base.files import LockTimeout, locked_file, sync_folder, write_whole
 from ...module_utils._tls import certificates as certs
-from ...module_utils._tls.certificates import hashes, serialization, x509
+from ...module_utils._tls.certificates import UnsupportedAlgorithm, hashes, serialization, x509
 
 # A host's clock may be behind the controller's.
 CLOCK_SKEW = datetime.timedelta(hours=1)
@@ -152,6 +152,8 @@ def load_key(path: Path, passphrase: str | None, certificate: x509.Certificate) 
             f"{path} cannot be read with this passphrase" if passphrase else f"{path} holds no key that can be read",
             where="authority_passphrase" if passphrase else None,
         ) from exc
+    except UnsupportedAlgorithm as exc:
+        raise InputError(f"{path} holds a key that cannot be used: {exc}") from exc
     # A group may have it on purpose, and one that is encrypted says nothing without its passphrase.
     if mode & (stat.S_IROTH | stat.S_IWOTH) and not passphrase:
         raise InputError(
@@ -169,17 +171,23 @@ def load_key(path: Path, passphrase: str | None, certificate: x509.Certificate) 
 def _own(ca_options: CaOptions) -> CertificateAuthority:
     """The user's own authority."""
     path = Path(ca_options.certificate or "")
-    certificate, *chain = certs.read_certificates(path.read_text(encoding="utf-8"), str(path))
-    key = load_key(Path(ca_options.key or ""), ca_options.passphrase, certificate)
     where = "authority_certificate"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise InputError(f"{path} cannot be read: {exc.strerror}", where=where) from exc
+    certificate, *chain = certs.read_certificates(text, str(path))
+    key = load_key(Path(ca_options.key or ""), ca_options.passphrase, certificate)
     if not certs.is_ca(certificate):
         raise InputError(
             f"{path} holds {certs.subject(certificate)}, which is not an authority",
             where=where,
             hint="Its basicConstraints need CA:TRUE, and its keyUsage, if it has any, keyCertSign",
         )
-    if certs.days_left(certificate) < 1:
-        raise InputError(f"{certs.subject(certificate)} expired on {certs.not_after(certificate).date()}", where=where)
+    left = certs.days_left(certificate)
+    if left < 1:
+        words = f"expired on {certs.not_after(certificate).date()}" if left < 0 else "expires within a day"
+        raise InputError(f"{certs.subject(certificate)} {words}", where=where)
     return CertificateAuthority(certificate, tuple(chain), key)
 
 

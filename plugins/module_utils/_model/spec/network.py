@@ -14,7 +14,7 @@ from ..._base.errors import InputError, Mistakes, shown
 from .fields import validators
 
 _DOMAIN = re.compile(r"^(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?\Z")
-_ANYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
+ANYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
 
 
 def family(address: str) -> int:
@@ -88,7 +88,7 @@ def _route(value: t.Any, where: str) -> dict[str, t.Any]:
     """A route as the seeds take it: ``to`` always a network, older releases of cloud-init do not know ``default``."""
     given = validators.read_mapping(value, where, ROUTE_RULES, ("to", "via"), "A route needs to and via")
     if given["to"] == "default":
-        given["to"] = _ANYWHERE[family(given["via"])]
+        given["to"] = ANYWHERE[family(given["via"])]
     if family(given["to"]) != family(given["via"]):
         raise InputError(f"{given['to']} cannot be reached via {given['via']}", where=where)
     return given

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 
 from ..._base.errors import UnsupportedError, VirtError
 from ..switch.guarded import Command, GuardedFile
-from .openings import Opening, Ports, Source, complement, in_order
+from .openings import Opening, Ports, Source, complement, in_order, other_ports
 from .plan import MARK, BootFile, Difference, FirewallPlan, FirewallSpec, fails
-from .rules import Chains, Condition, Rule, Verdict, rules_as_openings
+from .rules import Chains, Condition, Rule, Verdict, is_first_packet, rules_as_openings
 
 CHAIN = "BRINE-VIRT"
 _CALL = f"INPUT -m comment --comment {MARK} -j {CHAIN}"
@@ -81,13 +81,22 @@ def _rule(words: list[str], version: int) -> Rule | None:
         if word in ("-s", "--source"):
             source: Source = ipaddress.ip_network(next(left), strict=False)
             rule = replace(rule, sources=complement((source,), version) if inverse else (source,))
+        elif word == "--src-range" and rule.sources is None:
+            first, last = map(ipaddress.ip_address, next(left).split("-"))
+            sources: tuple[Source, ...] = tuple(ipaddress.summarize_address_range(first, last))
+            rule = replace(rule, sources=complement(sources, version) if inverse else sources)
         elif word in ("-p", "--protocol"):
             if (next(left) in ("tcp", "6", "all")) is inverse:
                 return None
-        elif word in ("--dport", "--dports") and not inverse and rule.ports is None:
-            rule = replace(rule, ports=_ports(next(left)))
+        elif word in ("--dport", "--dports") and rule.ports is None:
+            ports = _ports(next(left))
+            rule = replace(rule, ports=other_ports(ports) if inverse else ports)
         elif word in ("--ctstate", "--state"):
             if ("NEW" in next(left).split(",")) is inverse:
+                return None
+        elif word == "--tcp-flags":
+            looked_at, set_ones = (_flags(next(left)) for _which in range(2))
+            if is_first_packet(looked_at, set_ones) is inverse:
                 return None
         elif word in ("-i", "--in-interface"):
             name = next(left)
@@ -100,7 +109,7 @@ def _rule(words: list[str], version: int) -> Rule | None:
         elif word == "--comment":
             next(left)
         elif word == "-m":
-            if next(left) not in ("comment", "conntrack", "multiport", "state", "tcp"):
+            if next(left) not in ("comment", "conntrack", "iprange", "multiport", "state", "tcp"):
                 rule = replace(rule, condition=Condition.OTHER)
         elif word.startswith("-"):
             rule = replace(rule, condition=Condition.OTHER)
@@ -114,6 +123,12 @@ def _decided(rule: Rule, target: str, how: str) -> Rule | None:
     if target in _TARGETS:
         return replace(rule, verdict=_TARGETS[target])
     return replace(rule, verdict=Verdict.GOTO if how == "-g" else Verdict.JUMP, target=target)
+
+
+def _flags(words: str) -> list[str]:
+    if words in ("ALL", "NONE"):
+        return ["fin", "syn", "rst", "psh", "ack", "urg"] if words == "ALL" else []
+    return words.lower().split(",")
 
 
 def _ports(words: str) -> tuple[Ports, ...]:

@@ -16,6 +16,7 @@ Source = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 TLS_PORT = 16514
 # The first of QEMU's consoles (remote_display_port_min in src/qemu/qemu.conf.in). None is ever opened.
 CONSOLE_PORT = 5900
+_LAST_PORT = 65535
 # All addresses, and one far away that no list of networks without routes has: a root name server's.
 EVERYBODY: dict[int, tuple[Source, Source]] = {
     4: (ipaddress.IPv4Network("0.0.0.0/0"), ipaddress.IPv4Network("198.41.0.4/32")),
@@ -100,6 +101,16 @@ def _joined(ports: tuple[Ports, ...]) -> tuple[Ports, ...]:
         else:
             joined.append(one)
     return tuple(joined)
+
+
+def other_ports(ports: Iterable[Ports]) -> tuple[Ports, ...]:
+    """All ports but these."""
+    left: list[Ports] = []
+    first = 0
+    for one in sorted(ports):
+        left += [Ports(first, one.first - 1)] if one.first > first else []
+        first = max(first, one.last + 1)
+    return (*left, *([Ports(first, _LAST_PORT)] if first <= _LAST_PORT else []))
 
 
 def is_within(inner: Source, outer: Source) -> bool:

@@ -141,6 +141,12 @@ def _concerns(rule: Rule, source: Source, ports: Ports) -> bool:
     return any(one.first <= ports.first and ports.last <= one.last for one in rule.ports)
 
 
+def is_first_packet(looked_at: Iterable[str], set_ones: Iterable[str]) -> bool:
+    """Whether the first packet of a connection, of whose flags SYN alone is set, has of these flags of TCP just those
+    set that it should have."""
+    return {"syn"} & {*looked_at} == {*set_ones}
+
+
 def rules_as_openings(rules: Iterable[Rule]) -> Iterator[Opening]:
     """What the rules of a chain of ours open, each a rule for one source."""
     for rule in rules:

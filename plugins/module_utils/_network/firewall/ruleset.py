@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ..._base.errors import HostError
-from .openings import EVERYBODY, Ports, Source, complement
-from .rules import Chains, Condition, Rule, Verdict
+from .openings import EVERYBODY, Ports, Source, complement, other_ports
+from .rules import Chains, Condition, Rule, Verdict, is_first_packet
 
 Json = t.Any
 # Statements that decide nothing.
@@ -29,6 +29,13 @@ _VERDICTS = {
     "goto": Verdict.GOTO,
     "return": Verdict.RETURN,
     "continue": Verdict.NEXT,
+}
+# What a comparison with a port means, as nft itself writes a range.
+_RANGES: dict[str, t.Callable[[int], list[int]]] = {
+    "<": lambda port: [0, port - 1],
+    "<=": lambda port: [0, port],
+    ">": lambda port: [port + 1, 65535],
+    ">=": lambda port: [port, 65535],
 }
 _FAMILIES = {"ip": (4,), "ip6": (6,), "inet": (4, 6)}
 
@@ -136,6 +143,12 @@ def _matched(rule: Rule, match: Json, sets: dict[str, Json]) -> Rule | None:
     """The rule with one more condition, None when no new TCP connection meets it."""
     left, right, inverse = match["left"], match["right"], match["op"] == "!="
     other = replace(rule, condition=Condition.OTHER)
+    of_first = _meets_flags(match)
+    if of_first is not None:
+        return rule if of_first else None
+    if match["op"] in _RANGES and isinstance(right, int):
+        match = {**match, "op": "==", "right": {"range": _RANGES[match["op"]](right)}}
+        return _matched(rule, match, sets)
     if match["op"] not in ("==", "!=", "in") or not isinstance(left, dict):
         return other
     payload, meta, tracked = left.get("payload"), left.get("meta"), left.get("ct")
@@ -160,6 +173,23 @@ def _matched(rule: Rule, match: Json, sets: dict[str, Json]) -> Rule | None:
     return other
 
 
+def _meets_flags(match: Json) -> bool | None:
+    """Whether the first packet of a connection meets a match of TCP's flags; None for another match."""
+    left, right = match["left"], match["right"]
+    masked = left.get("&") if isinstance(left, dict) else None
+    asked = masked[0] if isinstance(masked, list) and masked else left
+    if not isinstance(asked, dict) or asked.get("payload") != {"protocol": "tcp", "field": "flags"}:
+        return None
+    lists = [[one] if isinstance(one, str) else one for one in (right, *(masked or ())[1:])]
+    if not all(isinstance(one, list) and all(isinstance(flag, str) for flag in one) for one in lists):
+        return None
+    if masked and match["op"] in ("==", "!="):
+        return is_first_packet(lists[1], lists[0]) is (match["op"] == "==")
+    if not masked and match["op"] in ("in", "!"):
+        return ("syn" in lists[0]) is (match["op"] == "in")
+    return None
+
+
 def _of_protocols(rule: Rule, values: list[Json], *, inverse: bool) -> Rule | None:
     """The rule for these protocols, None where TCP is none of them."""
     if any(isinstance(value, dict) for value in values):
@@ -178,13 +208,13 @@ def _matched_payload(rule: Rule, payload: Json, values: list[Json], *, inverse: 
     if field_name == "dport":
         ports = [_ports(value) for value in values]
         known = tuple(one for one in ports if one is not None)
-        if inverse or len(known) != len(ports) or rule.ports is not None:
+        if len(known) != len(ports) or rule.ports is not None:
             return other
-        return replace(rule, ports=known)
+        return replace(rule, ports=other_ports(known) if inverse else known)
     if field_name == "saddr":
-        sources = [_source(value) for value in values]
-        found = tuple(source for source in sources if source is not None)
-        if len(found) != len(sources):
+        read = [_sources(value) for value in values]
+        found = tuple(source for sources in read for source in sources)
+        if not all(read):
             # Of a set that has other elements too, those that can be read are certain.
             return other if inverse or not found else replace(rule, sources=found)
         if inverse:
@@ -214,10 +244,14 @@ def _ports(value: Json) -> Ports | None:
     return None
 
 
-def _source(value: Json) -> Source | None:
+def _sources(value: Json) -> list[Source]:
+    """The networks that a value is; none where it cannot be read."""
     if isinstance(value, dict) and "prefix" in value:
         value = f"{value['prefix']['addr']}/{value['prefix']['len']}"
     try:
-        return ipaddress.ip_network(value, strict=False) if isinstance(value, str) else None
-    except ValueError:
-        return None
+        if isinstance(value, dict) and isinstance(value.get("range"), list):
+            first, last = map(ipaddress.ip_address, value["range"])
+            return list(ipaddress.summarize_address_range(first, last))
+        return [ipaddress.ip_network(value, strict=False)] if isinstance(value, str) else []
+    except (ValueError, TypeError):
+        return []

@@ -193,7 +193,7 @@ def _stanzas_of(spec: BridgeSpec) -> list[Stanza]:
                 found.append(Stanza(spec.name, kind, "manual", ()))
     options = [("dns-nameservers", " ".join(spec.nameservers))] if spec.nameservers else []
     options += [("dns-search", " ".join(spec.search))] if spec.search else []
-    for route in spec.routes or ():
+    for route in spec.all_routes:
         word = "ip -6" if family(route["via"]) == 6 else "ip"
         metric = f" metric {route['metric']}" if "metric" in route else ""
         options.append(("up", f"{word} route replace {route['to']} via {route['via']} dev {spec.name}{metric}"))

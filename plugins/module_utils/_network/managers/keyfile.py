@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ..._base.errors import UnsupportedError
 from ..._model.spec.network import family
 from ..spec import STP_DELAY_SECONDS, BridgeSpec, Uplink, vlan_word
-from .manager import BY_HAND, HEAD
+from .manager import BY_HAND, HEAD, refuse_servers
 from .sections import Section, as_text, changed_text, parse, with_entries
 
 # Of ours alone; any number would do that is none of somebody else's names.
@@ -221,13 +221,16 @@ def _ip(spec: BridgeSpec, version: int) -> Section:
     method = _method4(spec) if version == 4 else _method6(spec)
     entries = [("method", method)]
     entries += [(f"address{number}", address) for number, address in enumerate(addresses, 1)]
-    entries += [("gateway", gateway) for gateway in spec.gateway or () if family(gateway) == version]
+    # NetworkManager refuses a gateway where there is no address beside it.
+    entries += [("gateway", gateway) for gateway in spec.gateway or () if family(gateway) == version and addresses]
     servers = [server for server in spec.nameservers or () if family(server) == version]
+    if method == "disabled":
+        refuse_servers(spec, version)
     entries += [("dns", "".join(f"{server};" for server in servers))] if servers else []
     # Of both families one is enough, and it has to be one that is in use.
     if spec.search and (version == 4 or _method4(spec) == "disabled") and method != "disabled":
         entries.append(("dns-search", "".join(f"{domain};" for domain in spec.search)))
-    routes = [route for route in spec.routes or () if family(route["via"]) == version]
+    routes = [route for route in spec.all_routes if family(route["via"]) == version]
     for number, route in enumerate(routes, 1):
         metric = f",{route['metric']}" if "metric" in route else ""
         entries.append((f"route{number}", f"{route['to']},{route['via']}{metric}"))

@@ -11,7 +11,8 @@ import re
 import typing as t
 from dataclasses import dataclass
 
-from ..._base.errors import ConflictError
+from ..._base.errors import ConflictError, UnsupportedError
+from ..._model.spec.network import family
 from ..observe import Link, Network
 from ..spec import BridgeSpec, Uplink
 from ..switch.guarded import Command, GuardedFile
@@ -130,6 +131,20 @@ def check_is_known(link: Link | None, configuration: str, what: str) -> None:
         raise ConflictError(
             f"{', '.join(lost)} on {link.name} {'is' if len(lost) == 1 else 'are'} in no {what} and would be lost",
             hint=f"Write what is to stay into the configuration of {link.name}, and remove the rest",
+        )
+
+
+def refuse_servers(spec: BridgeSpec, version: int) -> None:
+    """Raise UnsupportedError for name servers of a version of IP that NetworkManager gives the bridge no address of.
+
+    It refuses the whole profile then.
+    """
+    servers = [server for server in spec.nameservers or () if family(server) == version]
+    if servers:
+        raise UnsupportedError(
+            f"NetworkManager takes no name server of IPv{version} for {spec.name}, which has neither an address of "
+            f"IPv{version} nor DHCP for it",
+            hint=f"Leave out of nameservers: {', '.join(servers)}",
         )
 
 

@@ -20,7 +20,7 @@ from ..._base.files import read_text, read_text_to_change
 from ..switch.guarded import Command, GuardedFile
 from .kernel import kernel_commands
 from .manager import HEAD, Parts, WantedBridge, check_is_known, check_routes_are_known, delete_link
-from .netplan_yaml import Yaml, definition_of, network_of, with_bridge, with_spec
+from .netplan_yaml import Yaml, definition_of, link_name, matching_name, network_of, with_bridge, with_spec
 from .networkd_spec import filtering_with, vlans_with
 from .sections import as_text, parse
 
@@ -54,13 +54,14 @@ class NetplanManager:
 
     def make(self, wanted: WantedBridge) -> Parts:
         spec, uplink = wanted.spec, wanted.uplink
+        link = _checked_link(wanted)
         path, document, text = _file_to_change(wanted)
         network = network_of(document, path)
         first = wanted.source.name if wanted.source else ""
         defined = definition_of(network, first)
         check_is_known(wanted.source, str(defined[1]) if defined else "", "file of netplan")
         check_routes_are_known(wanted, None, "file of netplan")
-        after = with_bridge(document, spec, uplink=uplink, mac=wanted.mac, first=first, renderer=_renderer())
+        after = with_bridge(document, spec, uplink=uplink, mac=wanted.mac, first=first, link=link, renderer=_renderer())
         # Other bridges of ours may be in the file.
         head = "".join(f"{line}\n" for line in (text or "").splitlines() if line.startswith(HEAD))
         head += f"{HEAD}the bridge {spec.name}"
@@ -162,6 +163,29 @@ def _file_to_change(wanted: WantedBridge) -> tuple[str, Yaml, str | None]:
             f"{CLOUD}/cloud.cfg.d/99-disable-network-config.cfg, and run again",
         )
     return path, document, text
+
+
+def _checked_link(wanted: WantedBridge) -> str | None:
+    """What the interface below a VLAN that is to be made is called in netplan's files; None where none defines it.
+
+    Raises UnsupportedError for an interface that a file means without naming it: of two definitions of one interface
+    netplan uses that whose name comes first in the alphabet, and the addresses are in the other one.
+    """
+    uplink = wanted.uplink
+    link: str | None = None
+    for name in uplink.below if uplink is not None else ():
+        networks = [(path, network_of(_load(path, read_text(path) or ""), path)) for path in _paths()]
+        found = [key for _path, network in networks if (key := link_name(network, name)) is not None]
+        if uplink is not None and uplink.vlan is not None:
+            link = next(iter(found), None)
+        for path, network in networks if not found else ():
+            key = matching_name(network, name, wanted.network.links[name].mac)
+            if key is not None:
+                raise UnsupportedError(
+                    f"{path} means {name} by a match, and calls it {key}",
+                    hint=f"Call it {name} there, or leave out manager",
+                )
+    return link
 
 
 def _cloud_init_writes() -> bool:

@@ -9,16 +9,19 @@ Format and keys: https://netplan.readthedocs.io/en/stable/netplan-yaml/
 from __future__ import annotations
 
 import copy
+import fnmatch
 import typing as t
 
 from ..._base.errors import UnsupportedError
 from ..._model.spec.network import family
 from ..spec import STP_DELAY_SECONDS, BridgeSpec, Uplink
-from .manager import BY_HAND
+from .manager import BY_HAND, refuse_servers
 
 Yaml = dict[str, t.Any]
 # The kinds of definitions that can be a bridge's port.
 KINDS = ("ethernets", "bonds", "vlans", "dummy-devices", "veths")
+# What else a VLAN can be on.
+_BELOW_VLANS = (*KINDS, "bridges", "tunnels", "wifis")
 # What stands among the definitions of a kind, and is none.
 _RENDERER = "renderer"
 # Keys about the network that a link is in go to the bridge; all others stay with the link.
@@ -51,20 +54,48 @@ def definition_of(network: Yaml, name: str) -> tuple[str, Yaml] | None:
     return (kind, network[kind][key] or {}) if kind else None
 
 
+def link_name(network: Yaml, name: str) -> str | None:
+    """What an interface that a VLAN can be on is called in a file; None where the file does not define it."""
+    kind, key = _place_of(network, name, _BELOW_VLANS)
+    return str(key) if kind else None
+
+
+def matching_name(network: Yaml, name: str, mac: str) -> str | None:
+    """What the definition in a file is called that is an interface's by what it matches, not by its name."""
+    for kind in ("ethernets", "wifis"):
+        for key, definition in (network.get(kind) or {}).items():
+            match = definition.get("match") if isinstance(definition, dict) else None
+            said = match if isinstance(match, dict) else {}
+            found = [fnmatch.fnmatchcase(name, str(said["name"]))] if "name" in said else []
+            found += [str(said["macaddress"]).lower() == mac] if "macaddress" in said else []
+            if found and all(found) and name not in (key, definition.get("set-name")):
+                return str(key)
+    return None
+
+
 def with_bridge(
-    document: Yaml, spec: BridgeSpec, *, uplink: Uplink | None, mac: str, first: str = "", renderer: str = "networkd"
+    document: Yaml,
+    spec: BridgeSpec,
+    *,
+    uplink: Uplink | None,
+    mac: str,
+    first: str = "",
+    link: str | None = None,
+    renderer: str = "networkd",
 ) -> Yaml:
     """A file with the bridge in it, which takes over what its uplink's definition in the file has, or has the spec's.
 
-    first: of a bond, the interface whose definition is taken over. renderer: for whom netplan makes files of it.
+    first: of a bond, the interface whose definition is taken over. link: of a VLAN, what its interface is called in the
+    file that defines it, which may be another one; None where none does. renderer: for whom netplan makes files of it.
     """
     changed = copy.deepcopy(document) or {}
     network = changed.setdefault("network", {"version": 2})
     bridge: Yaml = {}
     if uplink is not None:
         if uplink.vlan is not None:
-            _declare(network, uplink.link)
-            network.setdefault("vlans", {})[uplink.port] = {"id": uplink.vlan, "link": _key(network, uplink.link)}
+            if link is None:
+                _declare(network, uplink.link)
+            network.setdefault("vlans", {})[uplink.port] = {"id": uplink.vlan, "link": link or uplink.link}
         else:
             for name in uplink.below:
                 moved = _release(network, name)
@@ -104,6 +135,9 @@ def with_spec(document: Yaml, spec: BridgeSpec, uplink: Uplink | None, *, render
         for key in _ADDRESSING & set(bridge):
             del bridge[key]
         bridge.update(_addressing(spec))
+        for version, asks in ((4, spec.asks_dhcp4), (6, spec.dhcp6)):
+            if renderer == "NetworkManager" and not asks and not spec.of_family(version):
+                refuse_servers(spec, version)
         _be_patient(bridge, renderer)
     return changed
 
@@ -166,9 +200,9 @@ def _key(network: Yaml, name: str) -> str:
     return str(_place_of(network, name)[1])
 
 
-def _place_of(network: Yaml, name: str) -> tuple[str, t.Any]:
+def _place_of(network: Yaml, name: str, kinds: tuple[str, ...] = KINDS) -> tuple[str, t.Any]:
     """The kind of an interface and what it is called in the file; no kind and its own name where none defines it."""
-    for kind in KINDS:
+    for kind in kinds:
         for key, definition in (network.get(kind) or {}).items():
             if key != _RENDERER and name == ((definition or {}).get("set-name") or key):
                 return kind, key

@@ -187,6 +187,44 @@ def test_all_of_a_bond_and_the_order_of_default_routes_are_looked_at(host: objec
     ]
 
 
+@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize(
+    ("uplink", "words"),
+    [
+        ({"bond": ["eth0", "eth1", "eth2"]}, "its port bond0 is a bond of eth0, eth1"),
+        ({"bond": ["eth0"]}, "its port bond0 is a bond of eth0, eth1"),
+        ({"bond": ["eth0", "eth1"], "name": "lan"}, "its port lan is no bond"),
+        ({"vlan": 20, "link": "eth2", "name": "lan"}, "its port lan is not VLAN 20 of eth2"),
+        ({"vlan": 10, "link": "eth3", "name": "lan"}, "its port lan is not VLAN 10 of eth3"),
+        ({"bond": ["eth0", "eth1"]}, None),
+        ({"bond": ["eth0", "eth1", "eth9"]}, None),
+        ({"bond": ["eth0", "eth1", "eth3"]}, None),
+        ({"vlan": 10, "link": "eth2", "name": "lan"}, None),
+    ],
+)
+def test_another_bond_or_vlan_than_that_of_a_bridge_is_refused(
+    host: object, monkeypatch: pytest.MonkeyPatch, uplink: t.Any, words: str | None, *, ours: bool
+) -> None:
+    state = network(
+        *(
+            link("br0", kind="bridge"),
+            link("bond0", kind="bond", master="br0"),
+            link("eth2"),
+            link("eth3", carrier=False),
+        ),
+        *(link("eth0", master="bond0"), link("eth1", master="bond0")),
+        link("lan", kind="vlan", vlan=10, below="eth2", master="br0"),
+        default="br0",
+    )
+    monkeypatch.setattr(networkd.NetworkdManager, "made", lambda _self, _bridge: ours)
+    monkeypatch.setattr(networkd.NetworkdManager, "begun", lambda _self, _bridge: False)
+    if words is None:
+        assert planning.plan_bridge(state, spec(uplink=uplink)) is None
+        return
+    with pytest.raises(ConflictError, match=f"the bridge br0 exists, but {words}"):
+        planning.plan_bridge(state, spec(uplink=uplink))
+
+
 def test_a_bond_that_has_lost_an_interface_does_not_undo_another_change(host: object) -> None:
     """One that was there already: that an interface is gone is not the change's doing."""
     bond = {"bond": ["eth0", "eth1"]}

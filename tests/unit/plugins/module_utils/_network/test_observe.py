@@ -25,6 +25,7 @@ LINKS = [
         "link_type": "ether",
         "address": "52:54:00:11:22:33",
         "master": "br0",
+        "flags": ["BROADCAST", "MULTICAST", "UP", "LOWER_UP"],
         "mtu": 9000,
         "addr_info": [],
     },
@@ -98,6 +99,7 @@ def test_what_the_kernel_says(monkeypatch: pytest.MonkeyPatch, vlans: str) -> No
     assert bridge.static == ("2001:db8::10/64", "2001:db8::dad/64")
     assert (port.master, port.mtu, port.vlans, port.bridge) == ("br0", 9000, ((5, 5), (20, 29)), None)
     assert (vlan.kind, vlan.vlan, vlan.below) == ("vlan", 10, "eth1")
+    assert (port.carrier, vlan.carrier) == (True, False)
     assert network.links["macvtap0"].below == "eth2"
     assert network.ports("br0") == ["eth0"]
     assert network.gateways("br0") == ("192.0.2.1", "192.0.2.2", "fe80::2")

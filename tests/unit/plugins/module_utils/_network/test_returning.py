@@ -18,13 +18,14 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.man
 
 pytestmark = pytest.mark.medium
 
-# A host with one address by hand, one by DHCP and one by a router; routes of all kinds.
+# A host with addresses by hand, one of them with a peer, one by DHCP and one by a router; routes of all kinds.
 SETUP = """
 ip link set lo up
 ip link add eth0 type veth peer far0 && ip link set far0 up && ip link set eth0 up
 ip link add eth1 type veth peer far1 && ip link set far1 up && ip link set eth1 up
 sysctl -qw net.ipv6.conf.eth0.accept_dad=0 2>/dev/null
 ip address add 192.0.2.10/24 dev eth0
+ip address add 192.0.2.12 peer 203.0.113.1/32 dev eth0
 ip address add 192.0.2.11/24 dev eth0 valid_lft 600 preferred_lft 600
 ip -6 address add 2001:db8::10/64 dev eth0 nodad valid_lft 600 preferred_lft 600
 ip address add 198.51.100.10/24 dev eth1
@@ -79,6 +80,7 @@ def test_what_is_lost_is_named_and_mended_where_no_manager_brings_it_back() -> N
     found = lose("ip address flush dev eth0 scope global; ip -6 route flush dev eth0 proto ra; ip route flush dev eth0")
     assert found["lost"] == [
         "eth0 has no address 192.0.2.10/24",
+        "eth0 has no address 192.0.2.12/32",
         "eth0 has no address 192.0.2.11/24",
         "eth0 has no address 2001:db8::10/64",
         "there is no default route via 192.0.2.1 on eth0",

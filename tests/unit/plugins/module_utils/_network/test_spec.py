@@ -106,6 +106,11 @@ STATIC = {"addresses": ["192.0.2.10/24", "2001:db8::10/64"]}
             {"uplink": False, "gateway": "192.0.2.1"},
             ".gateway: the bridge has no address of IPv4, so it cannot reach 192.0.2.1",
         ),
+        (
+            {"addresses": ["192.0.2.10/24"], "gateway": ["192.0.2.1", "fe80::1"]},
+            ".gateway: the bridge has no address of IPv6, so it cannot reach fe80::1",
+        ),
+        ({"dhcp4": False, "gateway": "2001:db8::1"}, ".gateway: the bridge has no address of IPv6"),
         ({**STATIC, "gateway": "198.51.100.1"}, ".gateway: 198.51.100.1 is in none of the networks"),
         (
             {**STATIC, "routes": [{"to": "default", "via": "198.51.100.1"}]},
@@ -137,6 +142,7 @@ def test_a_mistake_is_one_sentence_with_its_place(words: dict[str, t.Any], messa
         {"dhcp4": True, "gateway": "203.0.113.1", "addresses": ["192.0.2.10/24"]},
         {"routes": [{"to": "198.51.100.0/24", "via": "192.0.2.2"}]},
         {"uplink": False, "addresses": ["192.0.2.1/24"]},
+        {"dhcp4": False, "dhcp6": False, "accept_ra": True, "gateway": "2001:db8::1"},
         {"uplink": False},
         {"dhcp4": False},
     ],

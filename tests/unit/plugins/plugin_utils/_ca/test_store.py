@@ -16,7 +16,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, CaStore, open_ca_store
 
@@ -206,7 +206,7 @@ def test_an_own_authority_has_to_be_one(tmp_path: Path) -> None:
         opened(tmp_path, certificate=own["certificate"], key=other["key"])
     with pytest.raises(InputError, match="holds no certificate"):
         opened(tmp_path, certificate=own["key"], key=own["key"])
-    with pytest.raises(VirtError, match="No such file"):
+    with pytest.raises(InputError, match="^authority_certificate: .*missing cannot be read: No such file"):
         opened(tmp_path, certificate=str(tmp_path / "missing"), key=own["key"])
 
 
@@ -216,6 +216,35 @@ def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
     own = own_authority(tmp_path)
     with pytest.raises(InputError, match="neither ECDSA nor RSA"):
         opened(tmp_path, certificate=own["certificate"], key=str(key))
+    key.unlink()
+    subprocess.run(["openssl", "ecparam", "-genkey", "-noout", "-name", "secp112r1", "-out", str(key)], check=True)
+    with pytest.raises(InputError, match=r"ed\.key holds a key that cannot be used"):
+        opened(tmp_path, certificate=own["certificate"], key=str(key))
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [(datetime.timedelta(hours=12), "expires within a day"), (datetime.timedelta(hours=-12), "expired on 20")],
+)
+def test_an_own_authority_has_to_last_for_some_days(tmp_path: Path, ends: datetime.timedelta, words: str) -> None:
+    key, now = certs.make_key("ecdsa"), certs.now()
+    name = certs.make_name("cloud", "old", "cloud")
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(7)
+        .not_valid_before(now - datetime.timedelta(days=9))
+        .not_valid_after(now + ends)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (tmp_path / "own.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (tmp_path / "own.key").write_bytes(certs.key_as_pem(key))
+    (tmp_path / "own.key").chmod(0o600)
+    with pytest.raises(InputError, match=f"CN=cloud {words}"):
+        opened(tmp_path, certificate=str(tmp_path / "own.pem"), key=str(tmp_path / "own.key"))
 
 
 def test_an_ended_authority_is_not_known_any_more(tmp_path: Path) -> None:

@@ -129,6 +129,32 @@ def test_the_rules_of_libvirt_and_of_fail2ban_are_no_firewall() -> None:
     assert chains.lets_everybody_in(4, Ports(49152, 49215))
 
 
+SYN = "-m tcp --tcp-flags FIN,SYN,RST,ACK SYN"
+
+
+@pytest.mark.parametrize(
+    ("words", "cloud", "ssh"),
+    [
+        ("-m tcp ! --dport 22", False, True),
+        ("-m multiport ! --dports 22,80", False, True),
+        (SYN, False, False),
+        (f"-m tcp ! --dport 22 {SYN}", False, True),
+        ("-m iprange ! --src-range 10.0.0.1-10.0.0.9", False, False),
+        ("-m iprange ! --src-range 192.0.2.10-192.0.2.12", True, True),
+        ("-m iprange --src-range 192.0.2.10-192.0.2.11", True, True),
+        # What no connection begins with.
+        (SYN.replace("--", "! --"), True, True),
+        ("-m tcp --tcp-flags FIN,SYN,RST,PSH,ACK,URG NONE", True, True),
+        ("-m tcp --tcp-flags ALL ALL", True, True),
+    ],
+)
+def test_a_rule_that_refuses_many_ports_or_addresses(words: str, *, cloud: bool, ssh: bool) -> None:
+    found = rules(f"-P INPUT ACCEPT\n-A INPUT -p tcp {words} -j DROP\n").rules
+    assert found.lets_in(HV2) is cloud
+    assert found.lets_in(Opening(HV2.source, (Ports(22, 22),))) is ssh
+    assert found.refusal(HV2) is None
+
+
 def test_lines_that_nobody_can_read_are_passed_over() -> None:
     text = (
         "-P INPUT DROP\n-A INPUT -s nowhere -j ACCEPT\n-A INPUT -s\n-A INPUT --dport x -j ACCEPT\n-A INPUT 'x\n\n-A\n"

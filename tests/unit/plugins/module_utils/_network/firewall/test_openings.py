@@ -15,6 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openi
     complement,
     in_order,
     needed_openings,
+    other_ports,
 )
 
 MIGRATION = Ports(49152, 49215)
@@ -55,6 +56,20 @@ def test_a_network_stands_for_its_hosts_where_it_may_do_as_much() -> None:
 def test_the_ports_are_in_order_and_each_there_once(migration: Ports, ports: tuple[Ports, ...]) -> None:
     (opening,) = needed_openings([ip_network("192.0.2.12")], [], migration, tls=True)
     assert opening.ports == ports
+
+
+@pytest.mark.parametrize(
+    ("ports", "others"),
+    [
+        ([], [Ports(0, 65535)]),
+        ([Ports(0, 65535)], []),
+        ([Ports(22, 22)], [Ports(0, 21), Ports(23, 65535)]),
+        ([Ports(80, 80), Ports(0, 22), Ports(20, 30)], [Ports(31, 79), Ports(81, 65535)]),
+        ([Ports(65535, 65535)], [Ports(0, 65534)]),
+    ],
+)
+def test_all_ports_but_some(ports: list[Ports], others: list[Ports]) -> None:
+    assert list(other_ports(ports)) == others
 
 
 def test_the_order_is_that_of_addresses() -> None:

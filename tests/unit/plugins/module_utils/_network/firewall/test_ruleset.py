@@ -90,7 +90,7 @@ def test_the_chains_where_packets_come_in() -> None:
         (22, ["10.1.1.1", "192.0.2.7"]),
         (5905, ["10.1.1.1", "192.0.2.7"]),
         (23, ["192.0.2.7", "8.8.8.8"]),
-        # Ranges of addresses are not read, rates and marks not taken as met.
+        # Rates and marks are not taken as met.
         (24, []),
         (80, []),
         (7, []),
@@ -122,6 +122,43 @@ def test_everybody() -> None:
     assert [port for port in (22, 23, 443, 5, 66) if rules.lets_everybody_in(6, Ports(port, port))] == [443, 66]
     assert chains()["other"].rules.lets_everybody_in(4, Ports(22, 22))
     assert not chains()["other"].rules.lets_everybody_in(4, Ports(99, 99))
+
+
+@pytest.mark.parametrize(
+    ("rule", "open_ports"),
+    [
+        ("tcp dport != 22 drop", [22]),
+        ("tcp dport != { 22, 49152-49215 } drop", [22, 49152]),
+        ("tcp dport < 16514 drop", [16514, 49152]),
+        ("tcp dport <= 16514 drop", [49152]),
+        ("tcp dport > 16514 reject", [22, 16514]),
+        ("th dport >= 16514 drop", [22]),
+        ("tcp dport != 22 accept; drop", [16514, 49152]),
+        ("tcp dport < 1024 accept; drop", [22]),
+        ("ip saddr != 10.0.0.1-10.0.0.9 drop", []),
+        ("ip saddr != { 10.0.0.1-10.0.0.9, 192.0.2.0/24 } drop", [22, 16514, 49152]),
+        ("ip saddr 192.0.2.10-192.0.2.12 tcp dport 22 accept; drop", [22]),
+        ("ip saddr 192.0.2.10-192.0.2.11 tcp dport 22 accept; drop", []),
+        ("tcp flags syn drop", []),
+        ("tcp flags & (fin|syn|rst|ack) == syn drop", []),
+        ("tcp flags & (fin|syn|rst|ack) == syn tcp dport 22 accept; drop", [22]),
+        ("tcp flags & (fin|ack) == 0 drop", []),
+        # What no connection begins with.
+        ("tcp flags & (fin|syn|rst|ack) != syn drop", [22, 16514, 49152]),
+        ("tcp flags & (fin|syn) == (fin|syn) drop", [22, 16514, 49152]),
+        ("tcp flags & (syn|ack) == 0 drop", [22, 16514, 49152]),
+        ("tcp flags ack accept; drop", []),
+    ],
+)
+def test_rules_for_many_ports_and_addresses(rule: str, open_ports: list[int]) -> None:
+    require_nft()
+    chain = f"chain input {{ type filter hook input priority 0; policy accept; {rule}; }}"
+    (found,) = read_ruleset(listed(f"table inet t {{ {chain}\n}}"))
+    who = ip_network("192.0.2.12")
+    asked = [port for port in (22, 16514, 49152) if found.rules.lets_in(Opening(who, (Ports(port, port),)))]
+    assert asked == open_ports
+    # Such a rule is not about the ports of the cloud: ours may come before it.
+    assert found.rules.refusal(Opening(who, (Ports(16514, 16514),))) is None
 
 
 @pytest.mark.parametrize(

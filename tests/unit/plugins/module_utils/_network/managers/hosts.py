@@ -63,6 +63,8 @@ SPECS: dict[str, dict[str, t.Any]] = {
         ],
         "accept_ra": False,
     },
+    "gateways beside dhcp": {"dhcp4": True, "dhcp6": True, "gateway": ["198.51.100.1", "2001:db8::1"]},
+    "gateway of a router's network": {"addresses": ["192.0.2.10/24"], "accept_ra": True, "gateway": ["fe80::1"]},
     "settings": {"mtu": 9000, "stp": True, "addresses": ["192.0.2.10/24"]},
     "no stp": {"stp": False},
     "alone": {"uplink": False},

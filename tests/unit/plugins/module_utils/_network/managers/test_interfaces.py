@@ -106,6 +106,8 @@ def test_ifupdown_would_bring_up_the_bridge_and_not_the_uplinks_own_stanza(
         assert any(line.startswith(f"ip addr add {address.split('/')[0]}/") for line in made), made
     for address in want.spec.of_family(6):
         assert any(line.startswith(f"ip -6 addr add {address} ") for line in made), made
+    for gateway in want.spec.gateway or ():
+        assert any(f" default via {gateway} " in line or f"/0 via {gateway} " in line for line in made), made
     # Without a carrier nobody can be asked who else has an address, and ifup would fail when it has waited for that.
     unasked = bool(want.spec.of_family(6)) and want.spec.alone
     assert any(line.endswith(" nodad") for line in made) is unasked, made

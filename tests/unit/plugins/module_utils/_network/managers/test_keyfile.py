@@ -193,6 +193,11 @@ def test_how_long_somebody_waits_for_a_dhcp_server_is_kept() -> None:
 def test_what_networkmanager_cannot_do_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="dhcp6: false, set accept_ra: false"):
         make({"dhcp4": True, "dhcp6": False})
+    servers = ["192.0.2.53", "2001:db8::53"]
+    with pytest.raises(UnsupportedError, match="no name server of IPv6 for br0.* nameservers: 2001:db8::53"):
+        make({"addresses": ["192.0.2.7/24"], "nameservers": servers})
+    with pytest.raises(UnsupportedError, match="no name server of IPv4 for br0.* nameservers: 192.0.2.53"):
+        make({"addresses": ["2001:db8::7/64"], "nameservers": servers})
 
 
 @pytest.mark.parametrize("group", ["802-1x", "bond", "wifi"])

@@ -14,6 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import netplan
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, delete_link
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
+    MAC,
     SPECS,
     VLAN_SPECS,
     VLANS,
@@ -113,6 +114,42 @@ def test_nor_one_that_asks_for_its_addresses_from_now_on(host: Path, renderer: s
 def test_a_second_run_leaves_all_files(host: Path, words: dict[str, t.Any]) -> None:
     put(MANAGER.make(wanted(**words)))
     assert MANAGER.change(wanted(existing=True, **words)).files == ()
+
+
+@pytest.mark.parametrize(
+    ("defined", "link", "called"),
+    [
+        ("ethernets: {eth2: {}}, bonds: {bond0: {interfaces: [eth2], dhcp4: true}}", "bond0", "bond0"),
+        ("ethernets: {eth2: {}}, bridges: {br9: {interfaces: [eth2], dhcp4: true}}", "br9", "br9"),
+        (f"ethernets: {{lan: {{match: {{macaddress: '{MAC}'}}, set-name: eth0, dhcp4: true}}}}", "eth0", "lan"),
+        ("ethernets: {eth1: {dhcp4: true}}", "eth0", "eth0"),
+    ],
+)
+def test_a_vlan_of_what_another_file_defines(
+    host: Path, netplan_accepts: Accepts, tmp_path: Path, defined: str, link: str, called: str
+) -> None:
+    text = f"network: {{version: 2, {defined}}}\n"
+    (host / "etc/50-x.yaml").write_text(text)
+    (file,) = MANAGER.make(wanted(uplink={"vlan": 10, "link": link}, dhcp4=True)).files
+    assert yaml.safe_load(str(file.text))["network"]["vlans"] == {f"{link}.10": {"id": 10, "link": called}}
+    netplan_accepts(tmp_path / "root", {"50-x.yaml": text, "95-brine-br0.yaml": str(file.text)})
+    made = (tmp_path / f"root/run/systemd/network/10-netplan-{called}.network").read_text()
+    assert f"VLAN={link}.10" in made
+    # Not a second definition, which would come before the one with the addresses.
+    assert (tmp_path / "root/run/systemd/network/10-netplan-eth0.network").exists() is (called == "eth0")
+
+
+@pytest.mark.parametrize("words", [{"uplink": {"vlan": 10, "link": "eth0"}, "dhcp4": True}, {}])
+@pytest.mark.parametrize(
+    "match", ["name: 'eth*'", f"macaddress: '{MAC.upper()}'", f"{{name: 'eth?', macaddress: '{MAC}'}}"]
+)
+def test_an_interface_that_a_file_does_not_name_is_refused(host: Path, words: dict[str, t.Any], match: str) -> None:
+    match = match if match.startswith("{") else f"{{{match}}}"
+    (host / "etc/50-x.yaml").write_text(f"network: {{version: 2, ethernets: {{all: {{match: {match}, dhcp4: true}}}}}}")
+    with pytest.raises(UnsupportedError, match=r"50-x\.yaml means eth0 by a match, and calls it all\. Call it eth0"):
+        MANAGER.make(wanted(static=(), **words))
+    (host / "etc/50-x.yaml").write_text("network: {version: 2, ethernets: {all: {match: {name: 'en*'}, dhcp4: true}}}")
+    assert MANAGER.make(wanted(static=(), dhcp4=True, uplink={"vlan": 10, "link": "eth0"}))
 
 
 def test_a_renderer_that_another_file_names_counts_for_vlans(host: Path) -> None:

@@ -130,6 +130,13 @@ def test_a_login_is_not_carried_over() -> None:
         make({}, {"network": {"ethernets": {"eth0": {"auth": {"password": "x"}}}}})
 
 
+def test_a_name_server_that_networkmanager_would_refuse_is_refused() -> None:
+    want = wanted(addresses=["192.0.2.7/24"], nameservers=["192.0.2.53", "2001:db8::53"], accept_ra=True)
+    assert make({"addresses": ["192.0.2.7/24"], "nameservers": ["2001:db8::53"]})
+    with pytest.raises(UnsupportedError, match="no name server of IPv6 for br0.* nameservers: 2001:db8::53"):
+        with_bridge(STATIC, want.spec, uplink=want.uplink, mac=MAC, first="eth0", renderer="NetworkManager")
+
+
 @pytest.mark.parametrize("document", [{"network": {"version": 1}}, {"network": []}, ["network"]])
 def test_what_netplan_would_not_read_is_refused(document: t.Any) -> None:
     with pytest.raises(UnsupportedError, match=r"x\.yaml is not a netplan file of version 2"):
