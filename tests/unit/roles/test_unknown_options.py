@@ -281,3 +281,12 @@ def test_a_list_that_is_made_of_facts_is_none_before_these_are_there(tmp_path: P
     assert said == (
         "virt_hypervisor_pools: this is not a list; write it as a list: [{name: NAME}] (hv1, hv2). Nothing was changed."
     )
+
+
+@pytest.mark.slow
+def test_what_a_bridge_is_made_of_and_is_not_there_is_named(tmp_path: Path) -> None:
+    bridges = [{"name": "br0", "uplink": "{{ ansible_facts.default_ipv4.interface }}"}]
+    hosts = {"hypervisors": {"hosts": {"hv1": {**bare_host(tmp_path), "virt_bridge_bridges": bridges}}}}
+    done = play(tmp_path, "hypervisors", hosts, "--check")
+    assert "has no attribute 'default_ipv4'" in done.stdout.partition("fatal: ")[2], done.stdout
+    assert "virt_hypervisor :" not in done.stdout
