@@ -6,12 +6,14 @@ without the hypervisor, and what it would refuse. And variables of roles that ar
 
 from __future__ import annotations
 
+import contextlib
 import re
 import typing as t
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from ansible.errors import AnsibleFilterError
+from ansible.errors import AnsibleError, AnsibleFilterError
+from jinja2.exceptions import UndefinedError
 
 from ..module_utils._base.errors import VirtError
 from ..module_utils._model.spec.fields.given import GivenOptions
@@ -53,18 +55,19 @@ def type_mistakes(values: t.Any, options: t.Any) -> dict[str, list[str]]:
         if not isinstance(given, Mapping):
             raise AnsibleFilterError("brine.virt.type_mistakes: the input or its argument is not a mapping")
     readers = {"list": _not_a_list, "dict": _not_a_mapping}
-    found = {
-        name: readers[option["type"]](values[name], name, option.get("elements"))
-        for name, option in options.items()
-        if option.get("type") in readers and name in values
-    }
+    found: dict[str, list[str]] = {}
+    for name, option in options.items():
+        if option.get("type") in readers and name in values:
+            # One that is made of the host's facts has no value before these are there.
+            with contextlib.suppress(AnsibleError, UndefinedError):
+                found[name] = readers[option["type"]](values[name], name, option.get("elements"))
     return {name: sentences for name, sentences in found.items() if sentences}
 
 
 def _not_a_list(value: t.Any, name: str, elements: str | None) -> list[str]:
     of_mappings = elements == "dict"
     if not isinstance(value, Sequence) or isinstance(value, str):
-        text = str(value or "")
+        text = ", ".join(map(str, value)) if isinstance(value, Mapping) else str(value or "")
         # The name of a certificate has commas in it. What may be a secret is not repeated: those are mappings.
         words = [f'"{text}"'] if "=" in text else _WORD.findall(text)
         right = "{name: NAME}" if of_mappings and value else ", ".join(words)

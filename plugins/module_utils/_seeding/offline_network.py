@@ -10,6 +10,7 @@ when the spec was read (addresses, networks, MAC addresses, domains, numbers): n
 from __future__ import annotations
 
 import json
+import typing as t
 import uuid
 from collections.abc import Iterable, Sequence
 
@@ -35,7 +36,7 @@ def network_files(machine: Machine) -> dict[str, str]:
     """The texts by their names in the seed: a folder for each program, and what is there for all of them."""
     nics = machine.nics
     files = {
-        "netplan/10-brine-virt.yaml": json.dumps({"network": network_config(machine)}, indent=2) + "\n",
+        "netplan/10-brine-virt.yaml": json.dumps({"network": _netplan(machine)}, indent=2) + "\n",
         "ifupdown/interfaces": interfaces(nics),
     }
     for nic in nics:
@@ -64,6 +65,16 @@ def interface_names(nics: Sequence[Nic]) -> list[str]:
 
 def _is_interface_name(name: str) -> bool:
     return len(name) <= INTERFACE_NAME_LENGTH and not name.isdecimal() and name not in ("all", "default", "lo")
+
+
+def _netplan(machine: Machine) -> dict[str, t.Any]:
+    """As for cloud-init, which gives an interface its name itself: netplan leaves that to systemd-udevd, and looks for
+    it by that name too."""
+    config = network_config(machine)
+    for nic in machine.nics:
+        if not _is_interface_name(nic.name):
+            config["ethernets"][nic.name].pop("set-name", None)
+    return config
 
 
 def networkd(nic: Nic) -> str:

@@ -269,3 +269,24 @@ def test_a_text_where_a_list_belongs_is_named_before_any_role_begins(tmp_path: P
         " (3) virt_bridge_bridges: 'br0' is not a list. Write a list with name: br0 in it (hv1, hv2)."
         " Nothing was changed."
     )
+
+
+@pytest.mark.slow
+def test_a_list_that_is_made_of_facts_is_none_before_these_are_there(tmp_path: Path) -> None:
+    """What is wrong beside it is said all the same."""
+    made = {**bare_host(tmp_path), "virt_tls_names": "{{ [ansible_facts.fqdn] }}"}
+    hosts = {"hypervisors": {"hosts": {"hv1": made, "hv2": bare_host(tmp_path)}}}
+    done = play(tmp_path, "hypervisors", hosts, "--check", "-e", '{"virt_hypervisor_pools": "default"}')
+    (said,) = re.findall(r'"msg": "(.*)"', done.stdout.partition("fatal: ")[2])
+    assert said == (
+        "virt_hypervisor_pools: this is not a list; write it as a list: [{name: NAME}] (hv1, hv2). Nothing was changed."
+    )
+
+
+@pytest.mark.slow
+def test_what_a_bridge_is_made_of_and_is_not_there_is_named(tmp_path: Path) -> None:
+    bridges = [{"name": "br0", "uplink": "{{ ansible_facts.default_ipv4.interface }}"}]
+    hosts = {"hypervisors": {"hosts": {"hv1": {**bare_host(tmp_path), "virt_bridge_bridges": bridges}}}}
+    done = play(tmp_path, "hypervisors", hosts, "--check")
+    assert "has no attribute 'default_ipv4'" in done.stdout.partition("fatal: ")[2], done.stdout
+    assert "virt_hypervisor :" not in done.stdout

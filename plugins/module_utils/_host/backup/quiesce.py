@@ -120,6 +120,11 @@ def freeze(domain: t.Any, choice: str, seconds: float) -> Frozen | None:
     if choice == NO:
         return None
     if not can_freeze(domain):
+        if choice == YES and domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED:
+            raise UnsupportedError(
+                f"machine {domain.name()} is paused, so its file systems cannot be frozen",
+                hint="Resume it first, or set quiesce: auto",
+            )
         if choice == YES:
             raise UnsupportedError(
                 f"the guest agent of machine {domain.name()} does not answer, so its file systems cannot be frozen",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..._base.errors import ConflictError
 from ..._model.image.name import ImageName, newest_first, parse_image_volume
@@ -122,10 +122,9 @@ def prune_images(
         use = _use(conn, pool, chosen, prune_options, read_only=check_mode)
         decisions = tuple(_decide(pool, chosen, use, prune_options))
         blocked = any(decision.reason == _words(use) for decision in decisions)
-        prune_result = PruneResult(_volumes(images), decisions, use.unseen, blocked, use.shared, use.here)
         if not check_mode:
-            _delete(pool, prune_result.gone)
-        return prune_result
+            decisions = tuple(_carry_out(pool, decision, prune_options) for decision in decisions)
+        return PruneResult(_volumes(images), decisions, use.unseen, blocked, use.shared, use.here)
 
 
 def remove_images(
@@ -161,21 +160,18 @@ def remove_images(
                     hint=by_hand(VolumeNote(pool.name, image.volume, "disk")),
                 )
             if image.volume in use.recent:
-                raise ConflictError(
-                    f"image {image.volume} is kept: {_RECENT}", where="name", hint="Ask them again later"
-                )
+                raise _recent_error(image)
         if chosen and use.unseen:
             raise ConflictError(
                 f"image {chosen[0].volume} may be in use where that cannot be checked: {_words(use)}",
                 where="name",
                 hint=ASK_THE_OTHERS if use.shared else "Make it possible to check, or set ignore_unseen: true",
             )
-        prune_result = PruneResult(
-            _volumes(images), tuple(PruneDecision(image, _size(pool, image)) for image in chosen), use.unseen
-        )
-        if not check_mode:
-            _delete(pool, prune_result.gone)
-        return prune_result
+        decisions = tuple(PruneDecision(image, _size(pool, image)) for image in chosen)
+        for decision in () if check_mode else decisions:
+            if not _carry_out(pool, decision, prune_options).goes:
+                raise _recent_error(decision.image)
+        return PruneResult(_volumes(images), decisions, use.unseen)
 
 
 def _pool(conn: VirConnect, name: str) -> Pool:
@@ -228,18 +224,16 @@ def _use(
     if pool.clones_images:
         foreign = not_brought(pool, _volumes(images))
     else:
-        # Of what is used nobody need know: it stays, and is counted.
+        # Of what is used nobody need know: it stays, and is counted. To note what was found would be a change of the
+        # file, as is its use on another hypervisor.
+        read_only = read_only or there is not None
         foreign = frozenset(
             image.volume
             for image in images
             if not users[image.volume]
             and not is_brought(pool.volume_path(image.volume), image.digest, read_only=read_only)
         )
-    recent = frozenset(
-        image.volume
-        for image in images
-        if there is not None and pool.source_type == FILE and used_lately(pool.volume_path(image.volume))
-    )
+    recent = frozenset(image.volume for image in images if _is_recent(pool, image, prune_options))
     asked = {**{volume: usage.of(pool, volume).users for volume in _unlisted(pool)}, **users}
     here = tuple(volume for volume in asked if doubt or set(asked[volume]) - {OTHER_HYPERVISOR})
     return _Use(users, (*unseen, *filter(None, [elsewhere])), elsewhere is not None, foreign, recent, here)
@@ -303,9 +297,23 @@ def _volumes(images: t.Sequence[ImageName]) -> tuple[str, ...]:
     return tuple(image.volume for image in images)
 
 
-def _delete(pool: Pool, volumes: t.Sequence[str]) -> None:
-    for volume in volumes:
-        if pool.clones_images:
-            delete_image(pool, volume)
-        else:
-            delete_volume(pool, volume)
+def _is_recent(pool: Pool, image: ImageName, prune_options: PruneOptions) -> bool:
+    """Whether others may have begun to use it after they were asked."""
+    asked = prune_options.used_elsewhere is not None
+    return asked and pool.source_type == FILE and used_lately(pool.volume_path(image.volume))
+
+
+def _recent_error(image: ImageName) -> ConflictError:
+    return ConflictError(f"image {image.volume} is kept: {_RECENT}", where="name", hint="Ask them again later")
+
+
+def _carry_out(pool: Pool, decision: PruneDecision, prune_options: PruneOptions) -> PruneDecision:
+    """Remove the image if it goes, and give back what has become of it: to delete those before it takes time."""
+    image = decision.image
+    if decision.goes and _is_recent(pool, image, prune_options):
+        return replace(decision, reason=_RECENT)
+    if decision.goes and pool.clones_images:
+        delete_image(pool, image.volume)
+    elif decision.goes:
+        delete_volume(pool, image.volume)
+    return decision

@@ -72,6 +72,7 @@ def plan_seed(
         return PlannedSeed(method, disk=system)
     BSDTAR.require(place)
     pool = hypervisor.pools.get(machine.seed.pool, f"{place}.pool")
+    pool.require_format("raw", f"{place}.pool")
     if pool.clones_images:
         require_bindings(pool, f"{place}.pool", "choose another pool for the seed")
     name = seed_volume(machine, pool)

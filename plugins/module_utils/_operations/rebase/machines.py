@@ -4,7 +4,8 @@
 """Several machines get other images below their disks: all are planned before the first is changed.
 
 A disk is made anew beside itself while nobody can write to it, and takes its own place under the hypervisor's lock,
-where the image is looked for again: from then on it is seen to be in use, and nobody removes it.
+where the image is looked for again: from then on it is seen to be in use, and nobody removes it. It is noted as taken
+into use before, for a run on another hypervisor that shares the store and does not look here any more.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from ..._base.errors import ConflictError, HostError, VirtError, outcome, own_error, stopped
 from ..._base.files import allocated_bytes
 from ..._host.connection import VirConnect
+from ..._host.images.listing import note_use
 from ..._host.locks import hypervisor_lock, machine_lock
 from ..._host.machines.domains import write_notes
 from ..._host.progress import ProgressFile
@@ -162,6 +164,8 @@ class _Rebase:
             lock.hold()
             file.make()
             with hypervisor_lock("init", wait_seconds=self.lock_seconds):
+                if disk.image is not None:
+                    note_use(disk.image.path)
                 now = self._require_unchanged(disk, image)
                 lock.check()
                 self._put_in_place(file, now, disk)

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..._base.errors import HostError, VirtError, as_virt_error
-from ..._host.connection import agent_limit, libvirt, nothing_frozen, translate_errors
+from ..._host.connection import agent_limit, libvirt, nothing_frozen, translate_error, translate_errors
 from ..._host.machines.record import state_name
 from ..._model.metadata.snapshots import WORK_NAMESPACE, WORK_PREFIX, SnapshotWork, work_to_bare_xml
 
@@ -32,6 +32,7 @@ _THAW_AGAIN_SECONDS = 2.0
 # It usually takes less than a second. A cluster whose monitors have no quorum makes no snapshots, and no end of it,
 # while its machines go on reading and writing.
 HOLD_SECONDS = 60.0
+_WITHOUT = "With quiesce=false the snapshot is taken without that, like the disks after a power cut"
 
 
 @contextlib.contextmanager
@@ -57,7 +58,9 @@ def held_still(
                         count = handle.fsFreeze()
                     except libvirt.libvirtError as exc:
                         work = replace(work, frozen=not nothing_frozen(handle, exc))
-                        raise
+                        error = translate_error(exc, f"cannot hold machine {name} still")
+                        error.hint = _WITHOUT
+                        raise error from exc
                 frozen(count)
             if work.paused:
                 handle.suspend()

@@ -112,10 +112,10 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     steps: list[Step] = []
     remarks: list[str] = []
     if found.active and held is not None and held.frozen:
-        remarks.append(
-            f"its file systems may be frozen since snapshot {held.snapshot} was taken, and its guest agent, which "
-            "would thaw them, does not answer: if the guest hangs, reset it"
-        )
+        way = "its guest agent, which would thaw them, does not answer: if the guest hangs, reset it"
+        if found.power.state == "paused":
+            way = "while it is paused its guest agent cannot thaw them: resume it, and run this again"
+        remarks.append(f"its file systems may be frozen since snapshot {held.snapshot} was taken, and {way}")
     left: dict[str, str] = {}
     main: str | None = None
     method, memory, name, state = None, None, None, found.power.state

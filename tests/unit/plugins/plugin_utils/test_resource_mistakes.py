@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
+from jinja2.exceptions import UndefinedError
 
 from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import resource_mistakes, type_mistakes
 
@@ -109,6 +110,7 @@ NO_MAPPING = "this is not a mapping; write it as a mapping:"
         ("names", ("a",), []),
         ("names", "ops, dev", [f"names: {NO_LIST} [ops, dev]"]),
         ("names", "O=x,CN=*", [f'names: {NO_LIST} ["O=x,CN=*"]']),
+        ("names", {"ops": None, "dev": 1}, [f"names: {NO_LIST} [ops, dev]"]),
         ("names", 7, [f"names: {NO_LIST} [7]"]),
         ("names", None, [f"names: {NO_LIST} []"]),
         ("pools", [{"name": "a"}], []),
@@ -125,3 +127,17 @@ NO_MAPPING = "this is not a mapping; write it as a mapping:"
 )
 def test_a_variable_that_is_no_list_or_no_mapping(name: str, value: t.Any, sentences: list[str]) -> None:
     assert type_mistakes({name: value}, OPTIONS) == ({name: sentences} if sentences else {})
+
+
+def test_a_variable_that_is_made_of_facts_is_passed_over_before_these_are_there() -> None:
+    """Such as ``"{{ [ansible_facts.fqdn] }}"`` where a playbook looks at the options first: the role looks again."""
+
+    class Variables(dict[str, t.Any]):
+        def __getitem__(self, name: str) -> t.Any:
+            if name == "names":
+                raise UndefinedError("object of type 'dict' has no attribute 'fqdn'")
+            return super().__getitem__(name)
+
+    values = Variables(names="{{ [ansible_facts.fqdn] }}", pools="x")
+    options = {"names": {"type": "list"}, "pools": {"type": "list", "elements": "dict"}}
+    assert list(type_mistakes(values, options)) == ["pools"]

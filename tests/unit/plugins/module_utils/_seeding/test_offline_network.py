@@ -180,6 +180,9 @@ def test_interfaces_that_cannot_be_called_like_their_nics() -> None:
     started = [line for line in files["ifupdown/interfaces"].splitlines() if line.startswith("auto ")]
     assert started == ["auto lo", "auto nic0", "auto v10", "auto nic2", "auto eth0.10"]
     assert sections(files["links/10-brine-virt-10.link"])["Link"]["name"] == "nic0"
+    # netplan would look for one that has both, the address and the name.
+    ethernets = yaml.safe_load(files["netplan/10-brine-virt.yaml"])["network"]["ethernets"]
+    assert [ethernets[nic["name"]].get("set-name") for nic in nics] == [None, "v10", None, "eth0.10"]
 
 
 def test_a_router_outside_of_the_nics_networks() -> None:

@@ -160,7 +160,26 @@ def test_a_machine_that_runs_is_reverted_by_force(conn: t.Any) -> None:
 
 def test_one_that_may_be_frozen_and_has_no_agent_any_more_holds_nobody_up(conn: t.Any) -> None:
     """Nobody could have it thaw, and the agent may never come back; the user has to know of it."""
+    note_frozen(conn.lookupByName("web1"))
+    (machine,) = call(vm=["web1"], name=["b"])["machines"]
+    assert names(conn) == ["b"]
+    (warning,) = machine["warnings"]
+    assert warning.startswith("its file systems may be frozen since snapshot a was taken, and its guest agent, which")
+
+
+def test_one_that_may_be_frozen_and_is_paused_is_to_be_resumed(conn: t.Any) -> None:
+    """Its agent may be well, and a reset would lose what the guest has not written yet."""
     domain = conn.lookupByName("web1")
+    note_frozen(domain)
+    domain.suspend()
+    (machine,) = call(vm=["web1"], name=["b"])["machines"]
+    assert machine["warnings"] == [
+        "its file systems may be frozen since snapshot a was taken, and while it is paused its guest agent cannot thaw "
+        "them: resume it, and run this again"
+    ]
+
+
+def note_frozen(domain: t.Any) -> None:
     domain.setMetadata(
         libvirt.VIR_DOMAIN_METADATA_ELEMENT,
         work_to_bare_xml(SnapshotWork("a", frozen=True)),
@@ -168,10 +187,6 @@ def test_one_that_may_be_frozen_and_has_no_agent_any_more_holds_nobody_up(conn: 
         WORK_NAMESPACE,
         libvirt.VIR_DOMAIN_AFFECT_LIVE,
     )
-    (machine,) = call(vm=["web1"], name=["b"])["machines"]
-    assert names(conn) == ["b"]
-    (warning,) = machine["warnings"]
-    assert warning.startswith("its file systems may be frozen since snapshot a was taken, and its guest agent, which")
 
 
 def test_what_is_remembered_of_a_machine_stays_as_it_is(conn: t.Any) -> None:

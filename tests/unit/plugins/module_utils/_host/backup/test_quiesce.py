@@ -29,6 +29,17 @@ def test_without_an_agent_it_depends_on_who_asks(domain: t.Any) -> None:
     assert not quiesce.thawed(None, quiesce.AUTO, "test")
 
 
+def test_a_paused_guest_is_said_to_be_paused(domain: t.Any) -> None:
+    """There is nothing to be mended in the guest."""
+    domain.suspend()
+    assert quiesce.freeze(domain, quiesce.AUTO, 10) is None
+    with pytest.raises(UnsupportedError) as error:
+        quiesce.freeze(domain, quiesce.YES, 10)
+    assert str(error.value) == (
+        "machine test is paused, so its file systems cannot be frozen. Resume it first, or set quiesce: auto"
+    )
+
+
 def test_a_frozen_guest_goes_on_in_time(domain: t.Any) -> None:
     frozen = quiesce.Frozen(domain, 60)
     frozen.freeze()

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import time
 import typing as t
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.prune impo
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import Provenance
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
@@ -396,6 +397,52 @@ class TestInAPoolThatOtherHypervisorsSee:
             )
         assert str(caught.value) == f"name: image {NEW} is kept: {reason}. Ask them again later"
         assert host.volumes() == ALL
+
+    def test_what_another_one_begins_to_use_while_others_are_deleted_stays(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Deleting large files takes time."""
+        monkeypatch.setattr(listing, "RECENT_SECONDS", 0.3)
+        time.sleep(0.4)
+        delete = image_prune.delete_volume
+
+        def slowly(pool: Pool, volume: str) -> None:
+            delete(pool, volume)
+            listing.note_use(str(host.store / NEW))
+
+        monkeypatch.setattr(image_prune, "delete_volume", slowly)
+        found = self.prune(host, frozenset())
+        assert (set(found.gone), host.volumes()) == ({OLD, OTHER}, {NEW})
+        assert next(one for one in found.decisions if one.image.volume == NEW).reason == image_prune._RECENT
+
+    def test_one_of_several_that_were_named_stays_then_as_well(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(listing, "RECENT_SECONDS", 0.3)
+        time.sleep(0.4)
+        delete = image_prune.delete_volume
+
+        def slowly(pool: Pool, volume: str) -> None:
+            delete(pool, volume)
+            for other in (OLD, NEW):
+                listing.note_use(str(host.store / other))
+
+        monkeypatch.setattr(image_prune, "delete_volume", slowly)
+        asked = PruneOptions(0, False, frozenset())
+        with pytest.raises(ConflictError, match="is kept: it has come or been taken into use"):
+            remove_images(host.conn, "images", "debian", asked, Deadline(600), check_mode=False)
+        assert len(host.volumes() & {OLD, NEW}) == 1
+
+    def test_to_look_whether_it_was_brought_is_no_use_of_an_image(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One that a move has sent is read for that."""
+        content = b"sent by a move"
+        sent = f"sent-{hashlib.sha256(content).hexdigest()[:16]}.raw"
+        host.add_file(sent, content)
+        monkeypatch.setattr(listing, "RECENT_SECONDS", 0.3)
+        time.sleep(0.4)
+        assert sent in self.prune(host, frozenset()).gone
 
     def test_a_new_machine_takes_its_image_into_use(self, host: Host) -> None:
         path = host.store / NEW

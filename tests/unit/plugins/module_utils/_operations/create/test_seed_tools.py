@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import IMAGE, Host, one
 
 OVERLAY = {"image": IMAGE}
@@ -47,3 +48,14 @@ def test_a_seed_needs_its_program(
     (programs / program).write_text("#!/bin/sh\n")
     (programs / program).chmod(0o755)
     assert host.plan(machine)
+
+
+def test_a_seed_needs_a_pool_that_can_have_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its disks may be in another one: the plan says so, and not the run, when these are made."""
+    machine = one("new1", OVERLAY, seed={"pool": "seeds"})
+    host.add_pool("seeds")
+    assert host.plan(machine)
+    monkeypatch.setattr(pools, "is_local", lambda _uri: True)
+    monkeypatch.setattr(pools, "missing_mount", lambda path: "/srv" if path.endswith("/seeds") else None)
+    with pytest.raises(ConflictError, match=r"^machines\[0\]\.seed\.pool: nothing is mounted at /srv"):
+        host.plan(machine)

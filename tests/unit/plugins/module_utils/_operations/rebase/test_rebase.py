@@ -179,6 +179,15 @@ def test_back_to_a_version_by_its_volume(host: Host) -> None:
     assert host.notes() == NOTES
 
 
+def test_an_image_is_known_as_taken_into_use(host: Host) -> None:
+    """To a run on another hypervisor that shares the store, and has asked this one before."""
+    before = (host.store / OLD).stat()
+    host.run()
+    assert (host.store / OLD).stat().st_ctime_ns == before.st_ctime_ns
+    host.run(image=OLD)
+    assert (host.store / OLD).stat().st_ctime_ns > before.st_ctime_ns
+
+
 def test_flat_disks_need_no_image(host: Host) -> None:
     done = host.run(flatten=True)
     assert [disk["to"] for disk in done["disks"]] == [None, None]

@@ -116,7 +116,9 @@ def test_without_a_freeze_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_one_that_freezes_too_late_goes_on_when_it_has_frozen_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest("freeze", thaws=3)
-    with pytest.raises(HostError, match=f"^cannot hold machine web1 still: {SILENT}$"):
+    with pytest.raises(
+        HostError, match=rf"^cannot hold machine web1 still: {SILENT}\. With quiesce=false the snapshot is"
+    ):
         take_of(guest, monkeypatch)
     assert guest.calls == ["look at the pools", "freeze", "thaw", "thaw", "thaw"] and guest.note is None
 
@@ -155,6 +157,9 @@ def test_one_that_refuses_to_freeze_is_not_frozen(thaw: list[str], code: str, mo
             return int(libvirt.VIR_FROM_QEMU)
 
     guest = Guest("freeze", *thaw, error=Refusal("Command guest-fsfreeze-freeze has been disabled"))
-    with pytest.raises(VirtError, match="^cannot hold machine web1 still: Command guest-fsfreeze-freeze has been"):
+    with pytest.raises(
+        VirtError, match="^cannot hold machine web1 still: Command guest-fsfreeze-freeze has been"
+    ) as error:
         take_of(guest, monkeypatch)
     assert guest.calls == ["look at the pools", "freeze", "thaw"] and guest.note is None
+    assert error.value.hint == "With quiesce=false the snapshot is taken without that, like the disks after a power cut"
