@@ -21,7 +21,7 @@ class ActionModule(ActionBase):
 
     _requires_connection = True
     _supports_check_mode = True
-    _supports_async = False
+    _supports_async = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """The result of the module."""
@@ -37,9 +37,15 @@ class ActionModule(ActionBase):
                 else machine
                 for machine in args["machines"]
             ]
-        with progress_shown(self._connection, args, wanted=not self._task.check_mode) as args:
-            result = dict(self._execute_module(module_name=_MODULE, module_args=args, task_vars=task_vars))
-        if not self._task.check_mode:
+        in_background = bool(self._task.async_val) and not self._connection.has_native_async
+        shown = not (self._task.check_mode or self._task.async_val)
+        with progress_shown(self._connection, args, wanted=shown) as args:
+            result = dict(
+                self._execute_module(
+                    module_name=_MODULE, module_args=args, task_vars=task_vars, wrap_async=in_background
+                )
+            )
+        if shown:
             for machine in result.get("machines") or ():
                 # The result itself says it too, and it stands whatever is said of it here.
                 with contextlib.suppress(Exception):

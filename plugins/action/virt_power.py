@@ -11,5 +11,4 @@ from ansible_collections.brine.virt.plugins.plugin_utils._progress_action import
 class ActionModule(ProgressAction):
     """Shows which machines are waited for."""
 
-    _supports_async = True
     module = "brine.virt.virt_power"

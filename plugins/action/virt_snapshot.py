@@ -11,5 +11,4 @@ from ansible_collections.brine.virt.plugins.plugin_utils._progress_action import
 class ActionModule(ProgressAction):
     """Shows what each machine is at."""
 
-    _supports_async = True
     module = "brine.virt.virt_snapshot"

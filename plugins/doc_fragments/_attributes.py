@@ -18,6 +18,9 @@ attributes:
   idempotent:
     description:
       - When run twice in a row outside check mode with the same arguments, the second run reports no change.
+  async:
+    description: Can go on in the background with C(async).
+    support: full
   platform:
     description: The system that the module works on.
     platforms: linux
@@ -49,6 +52,14 @@ attributes:
   action_group:
     support: none
     membership: []
+"""
+
+    # Modules that send files, or work on the controller. It stands before that of every module, as above.
+    NO_ASYNC = r"""
+options: {}
+attributes:
+  async:
+    support: none
 """
 
     # Modules that only read.

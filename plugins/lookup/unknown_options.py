@@ -16,9 +16,11 @@ description:
     one of a playbook's options. Either they are spelt nearly like it, or they are another word for it, such as
     C(target) for C(to). If the option is given as well, the variable is taken to be the user's own. Returns a sentence
     for each.
-  - Other variables that are not options are named in a warning, as sites pass their own. Names that begin with
-    C(ansible_) are not checked, and of those with C(virt_) only what is spelt nearly like a variable of the playbooks,
-    such as C(virt_migrate_bandwith).
+  - Where the run is one of the collection's own playbooks, any other C(-e NAME=VALUE) that is not an option gets a
+    sentence as well. Passed over, it could have C(purge) delete what it was meant to keep.
+  - Other variables that are not options, in a file, as JSON or for a playbook of the site, are named in a warning, as
+    sites have their own. Names that begin with C(ansible_) are not checked, and of those with C(virt_) only what is
+    spelt nearly like a variable of the playbooks, such as C(virt_migrate_bandwith).
   - Profiles in Salt's form that stand alone, as in C(virt.disk), get a sentence where the playbook makes machines.
   - Words that belong to no name, as the second one in C(-e title=SOME WORDS), get a sentence as well.
   - An option of another playbook of the collection gets a sentence too, because the playbook would do more than it was
@@ -61,6 +63,8 @@ _raw:
 
 import typing as t
 
+from ansible import context
+from ansible.parsing.splitter import parse_kv
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
@@ -71,7 +75,11 @@ from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
     mistaken_choices,
     mistaken_options,
     mistaken_variables,
+    unknown_words,
 )
+
+# How a playbook of the collection is called, and where its files are.
+_OURS = ("brine.virt.", "ansible_collections/brine/virt/playbooks/")
 
 
 class LookupModule(LookupBase):
@@ -86,6 +94,15 @@ class LookupModule(LookupBase):
         sentences, others = mistaken_options(given, [str(name) for name in terms])
         sentences += mistaken_variables(given) + lone_words(given) + bare_profiles(given, terms)
         sentences += mistaken_choices(given, self.get_option("choices"))
+        if all(any(ours in str(playbook) for ours in _OURS) for playbook in context.CLIARGS.get("args", ())):
+            sentences += unknown_words(others, _typed_names(), [str(name) for name in terms])
+            others = [name for name in others if name not in _typed_names()]
         if others:
             Display().warning(f"Not an option of this playbook: {', '.join(others)}")
         return sentences
+
+
+def _typed_names() -> set[str]:
+    """The names that stand as NAME=VALUE behind -e."""
+    texts = [str(text).strip() for text in context.CLIARGS.get("extra_vars", ())]
+    return {name for text in texts if text[:1] not in ("@", "/", ".", "[", "{") for name in parse_kv(text)}

@@ -34,6 +34,7 @@ description:
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
+  - brine.virt._attributes.no_async
   - brine.virt._attributes
   - brine.virt._root
   - brine.virt._root.own_host

@@ -18,6 +18,7 @@ description:
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
+  - brine.virt._attributes.no_async
   - brine.virt._attributes.no_group
   - brine.virt._attributes
   - brine.virt._attributes.info_module

@@ -28,6 +28,7 @@ description:
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
+  - brine.virt._attributes.no_async
   - brine.virt._attributes
   - brine.virt._lock
   - brine.virt._resources

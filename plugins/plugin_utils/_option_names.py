@@ -87,7 +87,7 @@ def mistaken_options(given: Collection[t.Any], options: Sequence[str]) -> tuple[
     names = {str(name) for name in given if name is not True}
     free = [option for option in options if option not in names]
     sentences, others = [], []
-    own = f"Its options: {', '.join(sorted(options))}." if options else "It has none."
+    own = _own(options)
     if any(name is True for name in given):
         sentences.append(f"true: unknown option, as YAML reads on and yes without quotes. {own}")
     for name in sorted(names - set(options)):
@@ -100,6 +100,16 @@ def mistaken_options(given: Collection[t.Any], options: Sequence[str]) -> tuple[
             else:
                 sentences.append(f"{name}: unknown option. Did you mean {meant}?")
     return sentences, others
+
+
+def unknown_words(others: Sequence[str], typed: Collection[str], options: Sequence[str]) -> list[str]:
+    """A sentence for each name that is no option (mistaken_options) and stands as NAME=VALUE on the command line."""
+    hint = "A variable of your own goes into a file: -e @FILE."
+    return [f"{name}: unknown option. {_own(options)} {hint}" for name in others if name in typed]
+
+
+def _own(options: Sequence[str]) -> str:
+    return f"Its options: {', '.join(sorted(options))}." if options else "It has none."
 
 
 def mistaken_variables(given: Collection[t.Any]) -> list[str]:

@@ -13,15 +13,12 @@ from ._progress import progress_shown
 
 
 class ProgressAction(ActionBase):
-    """Runs a module, and shows how far it is. module: its full name.
-
-    One that may go on in the background (``async``) sets _supports_async.
-    """
+    """Runs a module, and shows how far it is, unless it goes on in the background. module: its full name."""
 
     TRANSFERS_FILES = False
     _requires_connection = True
     _supports_check_mode = True
-    _supports_async = False
+    _supports_async = True
     module: t.ClassVar[str]
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:

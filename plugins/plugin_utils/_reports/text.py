@@ -26,7 +26,9 @@ _MOVES = tuple(map(Column, ("MACHINE", "STATE", "MEMORY", "FROM", "TO", "WHY")))
 Records = Sequence[Mapping[str, t.Any]]
 
 # What Ansible says of a task that its keyword ``timeout`` has ended.
-_TIMED_OUT = re.compile(r"(?:Task failed: )?Timed out after (\d+) second\(s\)\.?")
+_TIMED_OUT = re.compile(r"Timed out after (\d+) second\(s\)\.?")
+# What newer versions of it put before an error.
+_FAILED = re.compile(r"^(?:(?:Task|Action|Module) failed: )+")
 # And where nobody has given a password for sudo.
 _SUDO_PASSWORD = "Missing sudo password"
 
@@ -46,7 +48,7 @@ def split_answers(results: t.Any, key: str) -> tuple[dict[str, t.Any], dict[str,
     for hypervisor, result in results.items():
         is_result = isinstance(result, Mapping) and (key in result or "msg" in result)
         if is_result and (result.get("failed") or result.get("unreachable") or key not in result):
-            reason = printable_line(result.get("msg", "no reason given")).strip()
+            reason = _FAILED.sub("", printable_line(result.get("msg", "no reason given")).strip())
             late = _TIMED_OUT.fullmatch(reason)
             if late:
                 silent[hypervisor] = f"did not answer within {late[1]} s"

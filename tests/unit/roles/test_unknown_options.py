@@ -236,6 +236,17 @@ def test_a_misspelled_option_ends_the_run(
 
 
 @pytest.mark.slow
+def test_a_word_of_the_command_line_that_is_no_option_ends_the_run(tmp_path: Path) -> None:
+    hosts = {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path)}}}
+    done = play(tmp_path, "purge", hosts, "-e", "vm=web1 preserve_disks=true", "-e", '{"rack": 7}')
+    output = done.stdout + done.stderr
+    assert "preserve_disks: unknown option. Its options: adopt, " in output, output
+    assert "-e @FILE. Nothing was changed." in output, output
+    assert "Not an option of this playbook: rack\n" in output, output
+    assert done.returncode == 2
+
+
+@pytest.mark.slow
 def test_a_variable_of_ones_own_is_named_once(tmp_path: Path) -> None:
     hosts = {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path), "hv2": bare_host(tmp_path)}}}
     done = play(tmp_path, "maintenance", hosts, "-e", '{"site": "prague", "rack": 7}')

@@ -286,6 +286,13 @@ def read_nic(device: GivenOptions, machine_name: str, have: Mapping[str, t.Any] 
             raise InputError(
                 f"{word} is for nics of type {needed}", where=device.at(word), hint=f"This one is of type {kind}"
             )
+    floor, floor_there = (((nic.get("bandwidth") or {}).get("inbound") or {}).get("floor") for nic in (given, there))
+    if floor is not None and kind != "network" and (floor, kind) != (floor_there, there.get("type")):
+        raise InputError(
+            "floor is for nics of type network",
+            where=f"{device.at('bandwidth')}.inbound.floor",
+            hint=f"This one is of type {kind}",
+        )
     model = given.get("model", "virtio")
     known = (there.get("queues"), there.get("model"))
     if "queues" in given and model != "virtio" and (given["queues"], model) != known:

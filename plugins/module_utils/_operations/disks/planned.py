@@ -31,7 +31,7 @@ from ..plan import Step
 from ..task_volumes import BACKED
 from .new_volume import VolumeOwner, free_name, mark_for, volume_step
 from .outside_volume import outside_volume
-from .sharing import check_backing, check_source, how_used, plan_use
+from .sharing import check_backing, check_source, how_used, plan_use, require_shareable
 
 # Protocols that QEMU reads a CD from by itself.
 _WEB = {"http": 80, "https": 443, "ftp": 21}
@@ -142,13 +142,7 @@ def _decide(disk: Disk, pool: Pool, image: StoredImage | None, base: Volume | No
             pool.require_overlay(at("clone"))
     overlaid = base is not None or (image is not None and clone == "overlay" and pool.can_overlay)
     image_format = disk.format or ("qcow2" if overlaid else pool.default_format)
-    if image_format == "qcow2" and disk.options.get("shareable") and not disk.options.get("readonly"):
-        # Each QEMU would keep a map of the file of its own, so libvirt refuses it.
-        raise InputError(
-            "a qcow2 volume cannot be shared by machines that write to it",
-            where=at("shareable"),
-            hint="Set format: raw",
-        )
+    require_shareable(disk, image_format, disk.options)
     return replace(disk, clone=clone, format=image_format)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ..._base.errors import ConflictError, VirtError, inside
+from ..._base.errors import ConflictError, InputError, VirtError, inside
 from ..._base.xml import etree
 from ..._host.storage.pools import Pool
 from ..._host.storage.users import VolumeUser
@@ -27,6 +27,20 @@ from ..task_volumes import BACKED, READS, SHARES, WRITES, VolumeUseByDisk
 
 # What a disk does with its volume, each more than the one before.
 _MORE_AND_MORE = (READS, SHARES, WRITES)
+
+
+def require_shareable(disk: Disk, image_format: str, options: t.Mapping[str, t.Any]) -> None:
+    """Raise InputError for a disk that is to be shared by machines that write to it, and cannot be.
+
+    options: of the disk as it will be.
+    """
+    if image_format == "qcow2" and options.get("shareable") and not options.get("readonly"):
+        # Each QEMU would keep a map of the file of its own, so libvirt refuses it.
+        raise InputError(
+            "a qcow2 volume cannot be shared by machines that write to it",
+            where=disk.given.at("shareable"),
+            hint="Set format: raw",
+        )
 
 
 def how_used(disk: Disk) -> str:

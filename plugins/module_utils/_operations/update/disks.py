@@ -24,7 +24,7 @@ from ..._model.xml.devices import SEED_TARGET, add_disk, boot_number, disk_targe
 from ..._model.xml.disk_source import BLOCK, DiskSource
 from ..disks.new_volume import VolumeOwner
 from ..disks.planned import PlannedDisk, check_free_space, disk_step, plan_disk
-from ..disks.sharing import check_growth, check_more_use
+from ..disks.sharing import check_growth, check_more_use, require_shareable
 from ..plan import Step
 from ..power.view import view_machine
 from .draft import Draft
@@ -323,6 +323,8 @@ def _options_of(element: etree._Element) -> Values:
 def _compare_options(disk: Disk, element: etree._Element, target: str, draft: Draft) -> None:
     """Options of the drive change with the next boot."""
     have = _options_of(element)
+    if not covers(have, {key: disk.options[key] for key in ("shareable", "readonly") if key in disk.options}):
+        require_shareable(disk, driver_format(element), {**have, **disk.options})
     for key, want in disk.options.items():
         if not covers(have.get(key), want):
             draft.differ(("disks", disk.name, key), plain(have.get(key)), plain(want))

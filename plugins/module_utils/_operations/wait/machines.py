@@ -18,8 +18,9 @@ from .state import BOOTING, WaitState
 
 # Between one look and the next. Half of it is what a machine that answers is noticed late, on average.
 _PAUSE_SECONDS = 0.5
-# A line about a wait in which nothing changes comes this often.
-_LINE_SECONDS = 10.0
+# A line about a wait in which nothing changes comes this often, and less often when it has lasted a while: several
+# hypervisors may wait at once, each with lines of its own.
+_LINE_SECONDS, _LATER_LINE_SECONDS, _A_WHILE_SECONDS = 10.0, 30.0, 60.0
 # After a panic or the like, the console is given this long to go on after all, as a guest does that restarts itself.
 _SILENT_SECONDS = 10.0
 # So long may a machine have booted, as its console says, and have no address.
@@ -42,13 +43,13 @@ def wait_for_machines(
 
     Looks at all of them together, twice a second. A machine that has stopped, or whose console says that nothing comes
     any more, is not waited for. Those that did not come up have their stages filled in (Stage). on_progress: takes a
-    line about the stages that they are in, whenever that changes, and every ten seconds. Raises NotFoundError for a
-    name that does not exist.
+    line about the stages that they are in, whenever that changes, and every ten to thirty seconds. Raises NotFoundError
+    for a name that does not exist.
     """
     begun = clock()
     wait_states = {name: WaitState(name, console_new_at=begun) for name in names}
     find_domains(conn, list(wait_states.values()))
-    last_line, last_line_at = "", begun
+    last_line, last_line_at, changed_at = "", begun, begun
     while True:
         on_the_way = [a for a in wait_states.values() if not a.ready and not a.hopeless]
         look(conn, on_the_way, port, clock)
@@ -57,7 +58,9 @@ def wait_for_machines(
             _judge(wait_state, now)
             wait_state.waited_seconds = round(now - begun, 1)
         line = stages_line(list(wait_states.values()))
-        if line != last_line or now - last_line_at >= _LINE_SECONDS:
+        changed_at = now if line != last_line else changed_at
+        often = _LINE_SECONDS if now - changed_at < _A_WHILE_SECONDS else _LATER_LINE_SECONDS
+        if line != last_line or now - last_line_at >= often:
             on_progress(f"{now - begun:.0f} s: {line}")
             last_line, last_line_at = line, now
         if all(a.ready or a.hopeless for a in wait_states.values()) or clock() - begun > timeout_seconds:

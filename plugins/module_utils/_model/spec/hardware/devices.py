@@ -199,7 +199,14 @@ class _Video(DeviceField):
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values | bool:
         values = super().check(value, where, have)
-        if not isinstance(values, dict) or values.get("model") != "none":
+        if not isinstance(values, dict):
+            return values
+        model = values.get("model", have.get("model") if isinstance(have, Mapping) else "virtio")
+        if values.get("heads", 1) > 1 and model not in (*_WITH_HEADS, "none"):
+            raise InputError(
+                f"model {model} has one head", where=inside(where, "heads"), hint="Give it to virtio or qxl"
+            )
+        if model != "none":
             return values
         for key in ("vram", "heads"):
             if key in values:

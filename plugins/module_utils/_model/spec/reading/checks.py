@@ -51,9 +51,10 @@ def check_hardware(hardware: Values, vcpus: int, options: GivenOptions, have: Ma
 
     new = functools.partial(_is_new, hardware, have)
 
-    topology = hardware.get("cpu", {}).get("topology")
+    asked = hardware.get("cpu", {}).get("topology", {})
+    topology = {**((have.get("cpu") or {}).get("topology") or {}), **asked}
     if topology and new("cpu", "vcpus"):
-        _check_topology(topology, vcpus, options)
+        _check_topology(topology, vcpus, f"{options.at('cpu')}.topology" if asked else options.at("vcpus"))
     if new("memory", "cpu"):
         _check_cells(hardware, options, have)
     boot = hardware.get("boot", {})
@@ -74,15 +75,15 @@ def check_hardware(hardware: Values, vcpus: int, options: GivenOptions, have: Ma
             )
 
 
-def _check_topology(topology: Mapping[str, t.Any], vcpus: int, options: GivenOptions) -> None:
+def _check_topology(topology: Mapping[str, t.Any], vcpus: int, where: str) -> None:
     count = 1
     for word in ("sockets", "dies", "cores", "threads"):
         count *= topology.get(word, 1)
     if count != vcpus:
         raise InputError(
             f"the topology makes {count} vCPUs, the machine has up to {vcpus}",
-            where=f"{options.at('cpu')}.topology",
-            hint="The product of sockets, dies, cores and threads is the maximum of vcpus",
+            where=where,
+            hint="The product of sockets, dies, cores and threads of cpu.topology is the maximum of vcpus",
         )
 
 

@@ -10,6 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine_state import STATES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine, read_machines
 
@@ -100,3 +101,13 @@ def test_all_others_need_more() -> None:
     for state in ("running", "stopped", "present"):
         with pytest.raises(InputError, match="vcpus is missing"):
             read_machine({"name": "web1", "state": state})
+
+
+def test_vcpus_go_with_the_topology_that_a_machine_has() -> None:
+    have = Existing({"vcpus": {"maximum": 2, "current": 2}, "cpu": {"topology": {"sockets": 1, "cores": 2}}})
+    with pytest.raises(InputError, match="the topology makes 2 vCPUs, the machine has up to 4") as caught:
+        read_machine({"name": "a", "vcpus": 4}, existing=lambda _name: have)
+    assert caught.value.where == "vcpus"
+    read_machine(
+        {"name": "a", "vcpus": 4, "cpu": {"topology": {"sockets": 2, "cores": 2}}}, existing=lambda _name: have
+    )

@@ -52,6 +52,7 @@ def read(nic: dict[str, t.Any], have: dict[str, t.Any] | None = None) -> Nic:
         ({"virtualport": {"type": "802.1Qbh", "managerid": 1}}, "virtualport.managerid", "802.1Qbh has no managerid"),
         ({"virtualport": "midonet"}, "virtualport", "interfaceid is missing"),
         ({"bandwidth": {"outbound": {"peak": 5}}}, "bandwidth.outbound", "average is missing"),
+        ({"bandwidth": {"inbound": {"floor": 5}}}, "bandwidth.inbound.floor", "for nics of type network"),
     ],
     ids=str,
 )

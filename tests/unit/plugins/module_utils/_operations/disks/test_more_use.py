@@ -29,7 +29,7 @@ def test_a_readonly_disk_becomes_one_that_writes_to_what_another_machine_has(hos
             "volume x.qcow2", f"volume {host.path}"
         )
     )
-    host.plan(one("a", {**Disks.SHAREABLE, "readonly": False}))
+    assert "a qcow2 volume cannot be shared" in host.refused(one("a", {**Disks.SHAREABLE, "readonly": False}))
     host.add_guest(has=False)
     host.make(one("a", {**Disks.WRITE, "readonly": False}))
     assert "<readonly/>" not in host.conn.lookupByName("a").XMLDesc(2)

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, need, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks
@@ -377,3 +377,12 @@ def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
     # A driver that cannot tell has nothing unfinished.
     monkeypatch.undo()
     assert host.plan(wanted)[0].actions == []
+
+
+def test_a_disk_that_qemu_maps_is_not_made_one_that_several_write_to(host: Host) -> None:
+    host.make(one("a", {"size": "1MiB"}))
+    with pytest.raises(InputError, match="a qcow2 volume cannot be shared by machines that write to it"):
+        host.plan(one("a", {"size": "1MiB", "shareable": True}))
+    host.make(one("a", {"size": "1MiB", "shareable": True, "readonly": True}))
+    with pytest.raises(InputError, match="a qcow2 volume cannot be shared"):
+        host.plan(one("a", {"size": "1MiB", "readonly": False}))

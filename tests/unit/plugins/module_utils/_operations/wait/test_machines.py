@@ -92,6 +92,12 @@ def test_nobody_waits_for_a_machine_that_has_come_to_a_dead_end(guest: Guest, co
     assert wait_state.console.lines
 
 
+def test_what_lasts_is_told_less_often(guest: Guest) -> None:
+    guest.wait(200)
+    seconds = [int(line.partition(" ")[0]) for line in guest.last_line]
+    assert seconds[:8] == [0, 10, 20, 30, 40, 50, 80, 110]
+
+
 def test_a_guest_that_restarts_after_a_panic_is_waited_for(guest: Guest) -> None:
     guest.script = {5: "Kernel panic - not syncing: x\nRebooting in 5 seconds..\n", 10: "Linux version 6.1.0\n"}
     wait_state = guest.wait(50)

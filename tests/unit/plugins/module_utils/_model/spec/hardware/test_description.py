@@ -209,6 +209,7 @@ def test_short_ways_to_say_it(option: str, written: t.Any, value: t.Any) -> None
         ("tpm", 3.0, "tpm.version"),
         ("clock", {"offset": "timezone"}, "clock.timezone"),
         ("video", {"model": "none", "vram": 1024}, "video.vram"),
+        ("video", {"model": "cirrus", "heads": 2}, "video.heads"),
         ("vcpus", {"current": 1, "cpuset": "0", "placement": "auto"}, "vcpus.cpuset"),
         ("cpu", {"mode": "maximum", "match": "exact"}, "cpu.match"),
         ("serials", [{"tls": False}], "serials[0].tls"),
