@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import typing as t
 from collections.abc import Mapping
@@ -216,9 +217,8 @@ def _taken_unseen(handle: t.Any, defined: etree._Element, *, active: bool) -> Vi
             return None
     places = written_places(defined, "file")
     files = [snapshot_file(name, target, place, snapshot) for target, place in places.items()]
-    holds = is_open_in_qemu if active else has_content
-    files = [file for file in files if file not in places.values() and holds(file)]
-    if not files:
+    files = [file for file in files if file not in places.values() and os.path.exists(file)]
+    if not any(map(is_open_in_qemu if active else has_content, files)):
         return None
     newer = None if active else next(filter(None, map(newer_below, files)), None)
     if newer is not None:
