@@ -32,7 +32,7 @@ from .create.decision import PlacementDecision, check_hypervisor, growth_of
 from .create.machine import steps_to_build
 from .hypervisor import Hypervisor
 from .machine_plan import MachinePlan
-from .power.view import HalfMergedError
+from .power.view import OlderDataError
 from .start_turns import StartTurns
 from .update.machine import difference
 from .update.power import STOP_SECONDS, plan_power, with_power
@@ -170,7 +170,7 @@ def _plan(machine: Machine, hypervisor: Hypervisor, where: str, stop_seconds: fl
     domain.require_readable(inside(where, "name"))
     try:
         found = difference(machine, domain, hypervisor, where)
-    except HalfMergedError as exc:
+    except OlderDataError as exc:
         return MachinePlan(machine, False, (), before={}, after={}, error=exc)
     if found.steps():
         _require_settled(domain, where)

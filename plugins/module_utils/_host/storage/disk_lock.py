@@ -202,6 +202,21 @@ def newer_below(file: str) -> str | None:
         return None
 
 
+def has_content(file: str) -> bool:
+    """Whether a qcow2 file has anything beside what backs it. False for anything else, and where there is none; True
+    where nobody can tell."""
+    try:
+        with open(file, "rb") as image:
+            header = read_header(lambda offset, length: os.pread(image.fileno(), length, offset))
+            # Of its first table, each entry leads to one that says where something is.
+            table = b"" if header is None else os.pread(image.fileno(), 8 * header.l1_entries, header.l1_offset)
+    except FileNotFoundError:
+        return False
+    except (OSError, BrokenQcow2Error):
+        return True
+    return bool(table.strip(b"\0"))
+
+
 def _flock(kind: int, byte: int, length: int = 1) -> bytes:
     return struct.pack(_FLOCK, kind, os.SEEK_SET, byte, length, 0)
 

@@ -8,13 +8,15 @@ again where it arrives. What the snapshots hold stays in the disks' files, or in
 
 The other element says that one with files of its own is being deleted, in the permanent description: until that is
 done, the file below may be half of one state and half of the other. Or that a machine is being reverted, also there:
-until that is done, some disks may be those of the snapshot and others not yet. Or that one in a Ceph cluster is being
-taken. libvirt does not know it yet; that note is in the permanent description. The running machine may be paused and
-its file systems may be frozen; that one is in its running description only, and goes when it stops.
+until that is done, some disks may be those of the snapshot and others not yet. Or that one in a Ceph cluster, or one
+with files of its own of a machine that runs, is being taken: the cluster may have it, or QEMU may write to its files,
+and libvirt does not know it yet; that note is in the permanent description. The running machine may be paused and its
+file systems may be frozen; that one is in its running description only, and goes when it stops.
 """
 
 from __future__ import annotations
 
+import posixpath
 import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,6 +115,17 @@ def read_work(domain: etree._Element) -> SnapshotWork | None:
         root.get("off") == "yes",
         root.get("started"),
     )
+
+
+def taking(domain: etree._Element) -> str | None:
+    """The snapshot that a run takes of a machine, or has not ended to take. domain: its permanent description."""
+    work = read_work(domain)
+    return work.snapshot if work is not None and not (work.reverting or work.deleting) else None
+
+
+def snapshot_file(machine: str, target: str, disk: str, snapshot: str) -> str:
+    """The file that a machine writes to after an external snapshot, instead of that of the disk."""
+    return f"{posixpath.dirname(disk)}/{machine}-{target}.{snapshot}.qcow2"
 
 
 def reverting_to(domain: etree._Element) -> str | None:

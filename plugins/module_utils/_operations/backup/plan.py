@@ -24,7 +24,7 @@ from ..._model.disk_format import QCOW2
 from ..._model.metadata.machine import BUILDING
 from ..._model.metadata.migration import read_migration_note
 from ..._model.metadata.snapshots import finish_revert_hint, reverting_to
-from ..power.view import HalfMergedError, view_machine
+from ..power.view import OlderDataError, view_machine
 from .disks import BackupDisk, find_disks, require_local_disks
 from .options import BackupOptions
 
@@ -124,8 +124,8 @@ def _require_settled(domain: Domain) -> None:
             "different times, and it is not backed up",
             hint=finish_revert_hint(snapshot),
         )
-    refusal = None if domain.active else view_machine(domain.handle).refusal
-    if isinstance(refusal, HalfMergedError):
+    refusal = view_machine(domain.handle).refusal
+    if isinstance(refusal, OlderDataError):
         raise ConflictError(f"{domain.name} is not backed up: {refusal.what}", hint=refusal.hint)
 
 

@@ -15,12 +15,19 @@ from ..._host.facts.networks import check_same_network, read_network
 from ..._host.machines.domains import Domain, group_members
 from ..._host.storage.usage import why_kept
 from ..._host.storage.volume_facts import find_volume
-from ..._model.attachments import encryption_secrets, network_filters, start_files, ties_of_domain, ties_while_off
+from ..._model.attachments import (
+    encryption_secrets,
+    network_filters,
+    start_files,
+    ties_of_domain,
+    ties_while_off,
+    written_places,
+)
 from ..._model.disk_format import RAW
 from ..._model.free_space import SpaceRequest, require_free_space
 from ..._model.metadata.machine import BUILDING
 from ..._model.metadata.migration import MigrationNote
-from ..._model.metadata.snapshots import reverting_to
+from ..._model.metadata.snapshots import reverting_to, taking
 from ..hypervisor_view import HypervisorView
 from .endpoints.options import MigrationOptions
 from .endpoints.source_and_target import MigrationTarget, SourceMachine
@@ -59,11 +66,12 @@ def is_saved(machine: SourceMachine, where: str) -> bool:
 
 
 def check_finished(machine: SourceMachine, where: str) -> None:
-    """Raise ConflictError for a machine that a run is making, adding a disk to, or reverting to a snapshot.
+    """Raise ConflictError for a machine that a run is making, adding a disk to, or reverting to a snapshot; and
+    for one of whose files a snapshot was begun, which it may be on without libvirt's knowledge.
 
     What another run makes, or the next one removes, is to be found where that run began it.
     """
-    notes, snapshot = machine.notes, reverting_to(machine.defined_xml)
+    notes, snapshot, begun = machine.notes, reverting_to(machine.defined_xml), taking(machine.defined_xml)
     adding = [volume.name for volume in notes.volumes if volume.building] if notes is not None else []
     if notes is not None and notes.status == BUILDING:
         words = "it is not finished: a run is creating it, or was interrupted while doing so"
@@ -73,6 +81,8 @@ def check_finished(machine: SourceMachine, where: str) -> None:
         words = f"a run is adding volume {', '.join(adding)} to it, or was interrupted while doing so"
     elif snapshot is not None:
         words = f"it is being reverted to snapshot {snapshot}, or that was interrupted"
+    elif begun is not None and written_places(machine.defined_xml, "file"):
+        words = f"virt_snapshot is taking snapshot {begun} of it, or was interrupted while doing so"
     else:
         return
     raise ConflictError(

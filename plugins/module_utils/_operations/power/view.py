@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +14,21 @@ from dataclasses import dataclass
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.xml import etree, read_description
 from ..._host.connection import is_local, libvirt, translate_errors
-from ..._host.machines.domains import description_of, unreadable_error
+from ..._host.machines.domains import unreadable_error
 from ..._host.machines.listing import paused_by, words_of
 from ..._host.machines.record import PendingOf, record_from_xml, state_name
 from ..._host.machines.start_watch import is_off_since
-from ..._host.storage.disk_lock import is_open_in_qemu, newer_below
+from ..._host.storage.disk_lock import has_content, is_open_in_qemu, newer_below
 from ..._model.attachments import agent_is_connected, written_places
 from ..._model.metadata.migration import read_migration_note
-from ..._model.metadata.snapshots import SnapshotWork, finish_revert_hint, read_work, reverting_to
+from ..._model.metadata.snapshots import (
+    SnapshotWork,
+    finish_revert_hint,
+    read_work,
+    reverting_to,
+    snapshot_file,
+    taking,
+)
 
 # Beside the states of a machine's record: it is off, and its memory is saved.
 SAVED = "saved"
@@ -39,8 +48,16 @@ class HalfRevertedError(ConflictError):
     """A run is reverting the machine, or was cut off while it did."""
 
 
-class HalfMergedError(ConflictError):
+class OlderDataError(ConflictError):
+    """The definition of a machine names files with older data than it has written, or it may be so."""
+
+
+class HalfMergedError(OlderDataError):
     """The deletion of a snapshot was interrupted, and nobody can tell which of two files has the latest data."""
+
+
+class TakenUnseenError(OlderDataError):
+    """QEMU has gone over to the files of a new snapshot, and libvirt, killed meanwhile, does not know it."""
 
 
 class DisksMovingError(ConflictError):
@@ -78,15 +95,15 @@ class PowerView:
         """Raise VirtError when nobody is to change its state now.
 
         only_off: it is to be off, and no more. That may be what its disks wait for, if the run that moved them has
-        ended, as whoever holds the machine's lock knows.
+        ended, as whoever holds the machine's lock knows; and what it has written unseen has to wait for that.
         """
         error = self.error or self.refusal
-        if error is not None and not (only_off and isinstance(error, DisksMovingError)):
+        if error is not None and not (only_off and isinstance(error, (DisksMovingError, TakenUnseenError))):
             raise error
 
     def require_newest_data(self) -> None:
-        """Raise HalfMergedError for a machine that is off and may have older data in its file."""
-        if isinstance(self.refusal, HalfMergedError):
+        """Raise OlderDataError for a machine that would, or may, start with older data than it has written."""
+        if isinstance(self.refusal, OlderDataError):
             raise self.refusal
 
 
@@ -103,12 +120,13 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
         state = state_name(number)
         if not active and persistent and handle.hasManagedSaveImage(0):
             state = SAVED
-        defined_text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if pending and active and persistent else None
+        defined_text = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if active and persistent else running_text
     waiting: tuple[str, ...] | None = None if pending is None else ()
     try:
         running_xml = read_description(f"machine {name}", running_text)
-        if pending is not None and defined_text is not None:
-            waiting = tuple(pending(running_xml, read_description(f"machine {name}", defined_text)))
+        defined_xml = read_description(f"machine {name}", defined_text)
+        if pending is not None and active and persistent:
+            waiting = tuple(pending(running_xml, defined_xml))
     except HostError as exc:
         return PowerView(name, handle, state, active, persistent, error=unreadable_error(name, exc))
     record = record_from_xml(running_xml, state)
@@ -123,7 +141,8 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
         paused_by=paused_by(state, reason),
         refusal=_refusal(record, running_xml, active=active)
         or _half_reverted(running_xml)
-        or (_merged_unseen(handle, running_xml) if active else _may_be_old(handle, running_xml, work))
+        or (_merged_unseen(handle, running_xml, defined_xml) if active else _may_be_old(handle, running_xml, work))
+        or _taken_unseen(handle, defined_xml, active=active)
         or (_busy(name, reason) if paused else None),
         tags=tuple(record["tags"]),
         pending=waiting,
@@ -150,7 +169,7 @@ def _half_reverted(xml: etree._Element) -> VirtError | None:
     )
 
 
-def _merged_unseen(handle: t.Any, running: etree._Element) -> VirtError | None:
+def _merged_unseen(handle: t.Any, running: etree._Element, defined: etree._Element) -> VirtError | None:
     """Whether QEMU has merged the file of a snapshot that libvirt, killed meanwhile, has the machine on still: stopped
     now, it would start with that older file. Asked for machines alone whose snapshot is noted to be in deletion."""
     work = read_work(running)
@@ -158,7 +177,7 @@ def _merged_unseen(handle: t.Any, running: etree._Element) -> VirtError | None:
     with translate_errors(f"cannot inspect machine {name}"):
         if work is None or not work.deleting or not is_local(handle.connect().getURI()):
             return None
-    places = written_places(description_of(handle, libvirt.VIR_DOMAIN_XML_INACTIVE))
+    places = written_places(defined)
     for target, path in written_places(running, "file").items():
         if places.get(target) == path and not is_open_in_qemu(path):
             return ConflictError(
@@ -185,6 +204,39 @@ def _may_be_old(handle: t.Any, defined: etree._Element, work: SnapshotWork | Non
                 hint=f"Run virt_snapshot with state: absent and name: {work.snapshot}, which says what to look at",
             )
     return None
+
+
+def _taken_unseen(handle: t.Any, defined: etree._Element, *, active: bool) -> VirtError | None:
+    """Whether QEMU has gone over to the files of a new snapshot that libvirt, killed meanwhile, does not know: it would
+    start with the files below, and all that was written since would be missing. Asked for machines alone of which a
+    snapshot is noted to be taken: libvirt lists one after the definition names its files."""
+    snapshot = taking(defined)
+    name = handle.name()
+    with translate_errors(f"cannot inspect machine {name}"):
+        if snapshot is None or not is_local(handle.connect().getURI()) or snapshot in handle.snapshotListNames():
+            return None
+    places = written_places(defined, "file")
+    files = [snapshot_file(name, target, place, snapshot) for target, place in places.items()]
+    files = [file for file in files if file not in places.values() and os.path.exists(file)]
+    if not any(map(is_open_in_qemu if active else has_content, files)):
+        return None
+    newer = None if active else next(filter(None, map(newer_below, files)), None)
+    if newer is not None:
+        hint = (
+            f"{newer} was written to since as well, so the two are not to be put together. To go on without what is "
+            f"in {', '.join(files)}: move that away"
+        )
+    else:
+        commands = " && ".join(f"qemu-img commit -f qcow2 {path} && rm {path}" for path in map(shlex.quote, files))
+        hint = (
+            f"{'Shut it down (virt_power with state: stopped). ' if active else ''}While it is off, this puts what was "
+            f"written there into its disks: {commands}. Then start it, and run virt_snapshot again"
+        )
+    return TakenUnseenError(
+        f"libvirt was killed while snapshot {snapshot} of it was taken, and does not know that the latest data are in "
+        f"{', '.join(files)}, so it would start with older data",
+        hint=hint,
+    )
 
 
 def _refusal(record: Mapping[str, t.Any], xml: etree._Element, *, active: bool) -> VirtError | None:

@@ -69,7 +69,8 @@ def require_same_disks_now(machine: SnapshotView) -> None:
 
 def note_begin(handle: t.Any, work: SnapshotWork, *, live: bool = False) -> None:
     """Note in a machine's permanent definition what is about to be done: that the cluster takes a snapshot that libvirt
-    does not know yet, of which the next run then knows that it is of no use; or that files are merged, or disks are
+    does not know yet, of which the next run then knows that it is of no use; that QEMU goes over to files that libvirt
+    has not written down yet; or that files are merged, or disks are
     reverted one after the other. handle: libvirt's. live: in its running description as well.
     """
     _write(handle, work_to_bare_xml(work), live)
@@ -89,12 +90,17 @@ def _write(handle: t.Any, text: str | None, live: bool) -> None:
 
 
 def clear_half_taken(conn: VirConnect, machine: SnapshotView, snapshot: str) -> None:
-    """Delete what a run has left that was killed while it took a snapshot. One that libvirt knows is whole, and stays;
-    so does one that somebody has cloned."""
-    if machine.find(snapshot) is None:
+    """Delete what a run has left in the cluster that was killed while it took a snapshot. One that libvirt knows is
+    whole, and stays; so does one that somebody has cloned."""
+    if machine.find(snapshot) is None and is_in_cluster(machine.defined):
         with contextlib.suppress(ConflictError):
             remove(cluster_volumes(conn, machine.defined), name_in_cluster(machine, snapshot))
     forget(machine.power.handle)
+
+
+def is_in_cluster(domain: etree._Element) -> bool:
+    """Whether a machine writes to a disk in a Ceph cluster."""
+    return any(attribute(disk, "source", "protocol") == "rbd" for disk in written_disks(domain).values())
 
 
 def undescribed(conn: VirConnect, machine: SnapshotView) -> dict[str, list[PoolVolume]]:

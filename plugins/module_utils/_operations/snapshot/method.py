@@ -23,6 +23,7 @@ from ..._base.errors import ConflictError, HostError, InputError, UnsupportedErr
 from ..._base.xml import attribute, etree
 from ..._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL
 from ..._model.attachments import disks_by_target, read_only_disks, written_disks
+from ..._model.metadata.snapshots import snapshot_file
 from .view import SnapshotView, version_words
 
 AUTO, YES, NO = "auto", "true", "false"
@@ -266,8 +267,7 @@ def _hint(machine: SnapshotView, kept: dict[str, etree._Element], *, with_memory
 
 
 def _file_of(machine: str, disk: etree._Element, name: str) -> str:
-    folder = posixpath.dirname(attribute(disk, "source", "file") or "")
-    return f"{folder}/{machine}-{attribute(disk, 'target', 'dev')}.{name}.{_QCOW2}"
+    return snapshot_file(machine, attribute(disk, "target", "dev") or "", attribute(disk, "source", "file") or "", name)
 
 
 def _not_kept(machine: SnapshotView, kind: str) -> list[str]:

@@ -17,7 +17,7 @@ from ..._host.storage.pools import Pools
 from ..._model.metadata.snapshots import read_set_aside, read_work, removal_of_work
 from ..._model.snapshot_name import default_name
 from ..plan import Step
-from .clustered import clear_half_taken, forget, undescribed
+from .clustered import clear_half_taken, forget, is_in_cluster, undescribed
 from .delete import (
     deletion_begun,
     deletion_words,
@@ -239,6 +239,10 @@ def _plan_first(conn: VirConnect, found: SnapshotView, before: tuple[str, ...]) 
     if begun is not None and not (begun.reverting or begun.deleting) and not moving:
         snapshot = begun.snapshot
         words = f"delete what an interrupted run has left of snapshot {snapshot} of {name}"
+        if not is_in_cluster(found.defined):
+            # Its files may have the latest data, or libvirt may still be at it.
+            require_settled(found)
+            words = f"note that snapshot {snapshot} of {name} is not there, which an interrupted run has begun"
         if found.find(snapshot) is not None:
             words = f"note that snapshot {snapshot} of {name} is whole, which an interrupted run has taken"
         return alone(words, lambda: clear_half_taken(conn, found, snapshot))

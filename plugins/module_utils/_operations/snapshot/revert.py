@@ -131,6 +131,9 @@ def _revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) ->
     flags = libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_FORCE if machine.active else 0
     with _noted(machine, snapshot), translate_errors(f"cannot revert machine {machine.name} to snapshot {name}"):
         handle.revertToSnapshot(snapshot.handle, flags)
+    if snapshot.facts.kind == EXTERNAL:
+        # While it was taken, the permanent description said so, which libvirt has brought back.
+        forget(handle)
 
 
 @contextlib.contextmanager

@@ -165,17 +165,31 @@ def _take(conn: VirConnect, machine: SnapshotView, name: str, method: Method, de
             flags |= libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_LIVE
     handle, what = machine.power.handle, f"cannot take snapshot {name} of machine {machine.name}"
     with translate_errors(what):
-        if method.kind == INTERNAL and bool(handle.isActive()) != machine.active:
+        active = bool(handle.isActive())
+        if method.kind == INTERNAL and active != machine.active:
             raise ConflictError(f"machine {machine.name} was started or has stopped since this run looked")
     work = SnapshotWork(name, frozen=method.quiesce)
     # One whose servers are away is waited for, which a frozen guest should not.
     pools = Pools(conn).all() if work.frozen else []
     held = _still(machine, work, "libvirt", f"snapshot {name} may not be of one moment", method)
-    with held, translate_errors(what):
-        handle.snapshotCreateXML(snapshot_xml(name, method, description), flags)
-        if work.frozen:
-            # The thaw may take long, or fail, and until this is done virt_purge does not know them.
-            note_files(view(conn, machine.name, "vm"), pools)
+    noted = method.kind == EXTERNAL and active
+    if noted:
+        # QEMU goes over to the new files some time before libvirt writes that down, which may be killed in between.
+        note_begin(handle, SnapshotWork(name))
+    try:
+        with held, translate_errors(what):
+            handle.snapshotCreateXML(snapshot_xml(name, method, description), flags)
+            if noted:
+                forget(handle)
+            if work.frozen:
+                # The thaw may take long, or fail, and until this is done virt_purge does not know them.
+                note_files(view(conn, machine.name, "vm"), pools)
+    except VirtError:
+        # libvirt deletes the files of one that it could not take. Where there are some, the next run looks at them.
+        if noted and not any(map(os.path.lexists, method.files.values())):
+            with contextlib.suppress(VirtError):
+                forget(handle)
+        raise
 
 
 def _still(

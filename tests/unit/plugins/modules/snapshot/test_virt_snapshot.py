@@ -220,6 +220,21 @@ def test_a_revert_that_is_killed_half_way_forgets_nothing(conn: t.Any) -> None:
     assert notes_of(conn).tags == ("new",)
 
 
+def test_a_revert_brings_no_note_back_that_it_was_being_taken(conn: t.Any) -> None:
+    """It is in the snapshot's description of the machine's next start, which no step before has to rewrite."""
+    domain = conn.lookupByName("web1")
+    domain.destroy()
+    note_begin(domain, SnapshotWork("a"))
+    text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    vda = "<disk name='vda' snapshot='external' type='file'><source file='/var/lib/libvirt/images/n.qcow2'/></disk>"
+    inner = f"<state>shutoff</state><creationTime>1</creationTime><memory snapshot='no'/><disks>{vda}</disks>{text}"
+    xml = f"<domainsnapshot><name>a</name>{inner}</domainsnapshot>"
+    domain.snapshotCreateXML(xml, libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE)
+    found = dataclasses.replace(view(conn, "web1", "vm"), version=9_009_000)
+    steps_to_revert(conn, found, found.snapshots[0], force=False)[-1].apply()
+    assert read_work(view(conn, "web1", "vm").defined) is None
+
+
 @pytest.fixture
 def of_two_disks(conn: t.Any, tmp_path: Path) -> tuple[Path, Path]:
     """The files of web1, which is off and has a snapshot a."""

@@ -82,6 +82,17 @@ def test_a_plain_machine_can_go(pair: Pair) -> None:
     check_target(pair.having(), pair.target, MigrationOptions(), "")
 
 
+def test_one_of_which_a_snapshot_was_begun_may_be_on_other_files(pair: Pair) -> None:
+    note = "<metadata><w:snapshotting xmlns:w='urn:brine:virt:snapshotting:1' snapshot='s1' work='take'/></metadata>"
+    head = f"<name>web1</name><uuid>{pair.machine.uuid}</uuid>{note}<memory>65536</memory><os><type>hvm</type></os>"
+    disk = "<disk type='file'><source file='/p/a.qcow2'/><target dev='vda'/></disk>"
+    pair.machine.handle.connect().defineXML(f"<domain type='test'>{head}<devices>{disk}</devices></domain>")
+    machine = read_source_machine(list_domains(pair.machine.handle.connect())["web1"], "")
+    words = "web1 is not moved, as virt_snapshot is taking snapshot s1 of it, or was interrupted while doing so"
+    with pytest.raises(ConflictError, match=words):
+        check_source_machine(machine, MigrationOptions(), "")
+
+
 @pytest.mark.parametrize(
     ("special", "words"),
     [

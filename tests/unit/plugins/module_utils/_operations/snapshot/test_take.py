@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types
 import typing as t
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.me
 
 NOTED = "note the files of web1"
 SILENT = "Guest agent is not responding"
+TAKES = '<snapshotting snapshot="s2" work="take"/>'
 
 
 class Guest:
@@ -28,6 +30,7 @@ class Guest:
     def __init__(self, *fails: str, thaws: int = 1, error: Exception | None = None) -> None:
         self.calls: list[str] = []
         self.note: str | None = None
+        self.permanent_note: str | None = None
         self.file_systems = 1
         self._fails, self._thaws, self._error = fails, thaws, error or libvirt.libvirtError(SILENT)
 
@@ -45,8 +48,13 @@ class Guest:
     def agentSetResponseTimeout(self, _seconds: int) -> None:  # noqa: N802 - libvirt's name
         """Any limit will do."""
 
-    def setMetadata(self, _type: int, text: str | None, *_more: t.Any) -> None:  # noqa: N802 - libvirt's name
-        self.note = text
+    def setMetadata(self, _type: int, text: str | None, *more: t.Any) -> None:  # noqa: N802 - libvirt's name
+        if "gone" in self.calls:
+            raise libvirt.libvirtError("client socket is closed")
+        if more[-1] & libvirt.VIR_DOMAIN_AFFECT_LIVE:
+            self.note = text
+        if more[-1] & libvirt.VIR_DOMAIN_AFFECT_CONFIG:
+            self.permanent_note = text
 
     def fsFreeze(self) -> int:  # noqa: N802 - libvirt's name
         assert self.note is not None and 'frozen="yes"' in self.note, "nobody would know of it after a kill"
@@ -55,6 +63,7 @@ class Guest:
 
     def snapshotCreateXML(self, _xml: str, flags: int) -> None:  # noqa: N802 - libvirt's name
         assert not flags & libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE, "libvirt may forget it"
+        assert self.permanent_note == TAKES, "nobody would know of it where the daemon is killed"
         self._does("take")
 
     def fsThaw(self) -> int:  # noqa: N802 - libvirt's name
@@ -70,16 +79,28 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "_THAW_AGAIN_SECONDS", 0.01)
 
 
-def take_of(guest: Guest, monkeypatch: pytest.MonkeyPatch, *, quiesce: bool = True, must: bool = False) -> Method:
+def take_of(
+    guest: Guest,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    quiesce: bool = True,
+    must: bool = False,
+    file: str = "/p/web1-vda.s2.qcow2",
+) -> Method:
     monkeypatch.setattr(take, "view", lambda _conn, name, _where: name)
     monkeypatch.setattr(take, "note_files", lambda name, _pools: guest.calls.append(f"note the files of {name}"))
     pools = types.SimpleNamespace(all=lambda: guest.calls.append("look at the pools"))
     monkeypatch.setattr(take, "Pools", lambda _conn: pools)
     power = types.SimpleNamespace(handle=guest, state="running")
     machine: t.Any = types.SimpleNamespace(name="web1", active=True, power=power, snapshots=[])
-    files = {"vda": "/p/web1-vda.s2.qcow2"}
     method = Method(
-        EXTERNAL, memory=False, quiesce=quiesce, disks=("vda",), left_out=("sda",), files=files, must_quiesce=must
+        EXTERNAL,
+        memory=False,
+        quiesce=quiesce,
+        disks=("vda",),
+        left_out=("sda",),
+        files={"vda": file},
+        must_quiesce=must,
     )
     take._take(None, machine, "s2", method, "before the upgrade")
     return method
@@ -112,6 +133,35 @@ def test_without_a_freeze_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> No
     guest = Guest()
     take_of(guest, monkeypatch, quiesce=False)
     assert guest.calls == ["take"]
+    assert (guest.note, guest.permanent_note) == (None, None)
+
+
+@pytest.mark.parametrize("quiesce", [True, False])
+def test_one_that_ends_when_there_is_a_new_file_stays_noted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quiesce: bool
+) -> None:
+    """Whatever libvirt says, QEMU may write to it."""
+    guest, file = Guest("take"), tmp_path / "web1-vda.s2.qcow2"
+    file.write_bytes(b"")
+    with pytest.raises(HostError, match="cannot take snapshot s2"):
+        take_of(guest, monkeypatch, quiesce=quiesce, file=str(file))
+    assert (guest.note, guest.permanent_note) == (None, TAKES)
+    file.unlink()
+    with pytest.raises(HostError, match="cannot take snapshot s2"):
+        take_of(guest, monkeypatch, quiesce=quiesce, file=str(file))
+    assert (guest.note, guest.permanent_note) == (None, None)
+
+
+def test_one_whose_daemon_is_gone_stays_noted_and_says_what_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(Guest):
+        def snapshotCreateXML(self, xml: str, flags: int) -> None:  # noqa: N802 - libvirt's name
+            self.calls.append("gone")
+            super().snapshotCreateXML(xml, flags)
+
+    guest = Gone("take", error=libvirt.libvirtError("End of file while reading data"))
+    with pytest.raises(HostError, match="cannot take snapshot s2 of machine web1: End of file while reading data"):
+        take_of(guest, monkeypatch, quiesce=False)
+    assert guest.permanent_note == TAKES
 
 
 def test_one_that_freezes_too_late_goes_on_when_it_has_frozen_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
