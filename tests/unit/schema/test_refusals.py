@@ -82,11 +82,19 @@ def test_a_network(nic: dict[str, t.Any], place: str, words: str) -> None:
 def test_hardware(option: str, written: t.Any, where: str) -> None:
     together = (
         "vcpus.current",
+        "vcpus.cpuset",
         "memory",
         "cpu.model",
+        "cpu.match",
         "graphics.tls",
         "graphics.password",
+        "video.vram",
+        "video.heads",
         "serials[0]",
+        "serials[0].tls",
+        "serials[0].protocol",
+        "consoles[0].host",
+        "consoles[0].mode",
         "tpm.model",
         "clock.timezone",
     )

@@ -225,7 +225,7 @@ def _common_contents(cloud: Cloud, name: str, fqdn: str) -> None:
         "netrc": f"ops:operators 600\n{SECRET}",
         "groups": "ops adm operators",
         "password": HASH,
-        "locked": "!",
+        "locked": "*",
         "keys": _key(cloud),
     }
     for key, words in expected.items():
