@@ -112,7 +112,7 @@ def pending_of(live: etree._Element, defined: etree._Element) -> list[str]:
     besides = {
         "cpu": lambda: _models_agree(live, defined),
         "graphics": lambda: _devices_agree("devices/graphics", _CONSOLE_PATHS, live, defined),
-        "video": lambda: _devices_agree("devices/video", _CARD_PATHS, live, defined),
+        "video": lambda: _devices_agree("devices/video[not(model/@type = 'none')]", _CARD_PATHS, live, defined),
         "host_devices": lambda: host_device_names(live) == host_device_names(defined),
     }
     pending = [
@@ -167,7 +167,7 @@ def _nic_differences(live: etree._Element, defined: etree._Element) -> list[str]
 
 def _devices_agree(path: str, paths: t.Iterable[str], live: etree._Element, defined: etree._Element) -> bool:
     """Whether as many devices are at a path, each with what the definition says of it there."""
-    have, want = live.findall(path), defined.findall(path)
+    have, want = _nodes(live, path), _nodes(defined, path)
     return len(have) == len(want) and all(_agree(paths, *pair) for pair in zip(have, want))
 
 

@@ -64,9 +64,9 @@ def free_name(
 def _way_out(pool: Pool, volume: str, hypervisor: Hypervisor) -> str:
     """What to do about a volume that has the name of a new one."""
     # Such as a running machine that a disk was plugged into, and that would not give it back when the run failed.
-    users = Usage(hypervisor.conn).of(pool, volume).users
+    users = {user.words for user in Usage(hypervisor.conn).users_of(pool, volume) if not user.noted}
     if users:
-        return f"It is used by {', '.join(users)}. Detach it there first, or give the disk another name here"
+        return f"It is used by {', '.join(sorted(users))}. Detach it there first, or give the disk another name here"
     return f"{_use_hint(pool, volume)}if nobody needs it: virsh vol-delete {volume} --pool {pool.name}"
 
 

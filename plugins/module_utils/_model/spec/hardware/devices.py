@@ -187,6 +187,7 @@ class _power_of_two(validators.whole_number):  # noqa: N801 - used like the rule
 # This is no device of the bus, and has no place on it.
 _WITHOUT_PLACE = "ramfb"
 _WITH_HEADS = ("virtio", "qxl")
+_WITH_ONE_HEAD = ("vga", "cirrus", "bochs", "ramfb")
 
 
 _NO_VIDEO = "model[@type='none']"
@@ -202,7 +203,7 @@ class _Video(DeviceField):
         if not isinstance(values, dict):
             return values
         model = values.get("model", have.get("model") if isinstance(have, Mapping) else "virtio")
-        if values.get("heads", 1) > 1 and model not in (*_WITH_HEADS, "none"):
+        if values.get("heads", 1) > 1 and model in _WITH_ONE_HEAD:
             raise InputError(
                 f"model {model} has one head", where=inside(where, "heads"), hint="Give it to virtio or qxl"
             )
