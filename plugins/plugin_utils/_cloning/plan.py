@@ -46,7 +46,8 @@ def plan_clone(results: t.Any, exports: t.Any, name: t.Any, new_name: t.Any, nic
             found, given = _export(wanted, home, exports), nics if isinstance(nics, Mapping) else {}
             clone = clone_entry(found["entry"], found.get("not_exported") or [], str(new_name), given)
     mistakes.conclude()
-    assert clone is not None  # without one there are mistakes
+    if clone is None:
+        raise AssertionError("a machine without an entry is a mistake, noted above")
     record = next(record for record in machines[home] if record["name"] == wanted)
     if (record.get("seed") or {}).get("method") == _OFFLINE:
         # No entry says how a machine was seeded, and a guest without cloud-init would not look at another seed.
