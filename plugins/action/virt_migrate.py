@@ -8,25 +8,31 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri
-from ansible_collections.brine.virt.plugins.plugin_utils._progress import progress_shown, show
+from ansible_collections.brine.virt.plugins.plugin_utils._progress import show
+from ansible_collections.brine.virt.plugins.plugin_utils._progress_action import ProgressAction
 
-_MODULE = "brine.virt.virt_migrate"
 
-
-class ActionModule(ActionBase):
+class ActionModule(ProgressAction):
     """Gives the module addresses instead of names that only this inventory knows, and shows how far it is."""
 
-    _requires_connection = True
-    _supports_check_mode = True
-    _supports_async = True
+    module = "brine.virt.virt_migrate"
+    # They name both hypervisors.
+    begins_with_host = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """The result of the module."""
-        super().run(tmp, task_vars)
-        args = dict(self._task.args)
+        result = super().run(tmp, task_vars)
+        if self.is_shown:
+            for machine in result.get("machines") or ():
+                # The result itself says it too, and it stands whatever is said of it here.
+                with contextlib.suppress(Exception):
+                    show(outcome(machine))
+        return result
+
+    def options(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
+        """Those of the task, with addresses."""
+        args = super().options(task_vars)
         known = (task_vars or {}).get("hostvars") or {}
         if args.get("target"):
             args["target"] = resolve(args["target"], known)
@@ -37,20 +43,7 @@ class ActionModule(ActionBase):
                 else machine
                 for machine in args["machines"]
             ]
-        in_background = bool(self._task.async_val) and not self._connection.has_native_async
-        shown = not (self._task.check_mode or self._task.async_val)
-        with progress_shown(self._connection, args, wanted=shown) as args:
-            result = dict(
-                self._execute_module(
-                    module_name=_MODULE, module_args=args, task_vars=task_vars, wrap_async=in_background
-                )
-            )
-        if shown:
-            for machine in result.get("machines") or ():
-                # The result itself says it too, and it stands whatever is said of it here.
-                with contextlib.suppress(Exception):
-                    show(outcome(machine))
-        return result
+        return args
 
 
 def outcome(machine: t.Mapping[str, t.Any]) -> str:

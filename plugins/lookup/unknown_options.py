@@ -61,6 +61,7 @@ _raw:
   sample: ["target: unknown option. Did you mean to?"]
 """
 
+import os
 import typing as t
 
 from ansible import context
@@ -79,7 +80,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
 )
 
 # How a playbook of the collection is called, and where its files are.
-_OURS = ("brine.virt.", "ansible_collections/brine/virt/playbooks/")
+_NAMES, _FILES = "brine.virt.", "/ansible_collections/brine/virt/playbooks/"
 
 
 class LookupModule(LookupBase):
@@ -94,12 +95,17 @@ class LookupModule(LookupBase):
         sentences, others = mistaken_options(given, [str(name) for name in terms])
         sentences += mistaken_variables(given) + lone_words(given) + bare_profiles(given, terms)
         sentences += mistaken_choices(given, self.get_option("choices"))
-        if all(any(ours in str(playbook) for ours in _OURS) for playbook in context.CLIARGS.get("args", ())):
-            sentences += unknown_words(others, _typed_names(), [str(name) for name in terms])
-            others = [name for name in others if name not in _typed_names()]
+        if all(map(_is_ours, context.CLIARGS.get("args", ()))):
+            typed = _typed_names()
+            sentences += unknown_words(others, typed, [str(name) for name in terms])
+            others = [name for name in others if name not in typed]
         if others:
             Display().warning(f"Not an option of this playbook: {', '.join(others)}")
         return sentences
+
+
+def _is_ours(playbook: str) -> bool:
+    return playbook.startswith(_NAMES) or _FILES in os.path.realpath(playbook)
 
 
 def _typed_names() -> set[str]:

@@ -13,24 +13,35 @@ from ._progress import progress_shown
 
 
 class ProgressAction(ActionBase):
-    """Runs a module, and shows how far it is, unless it goes on in the background. module: its full name."""
+    """Runs a module, and shows how far it is, unless it goes on in the background. module: its full name.
+
+    begins_with_host: whether the lines do.
+    """
 
     TRANSFERS_FILES = False
     _requires_connection = True
     _supports_check_mode = True
     _supports_async = True
     module: t.ClassVar[str]
+    begins_with_host: t.ClassVar[bool] = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """The result of the module."""
         super().run(tmp, task_vars)
-        host = str((task_vars or {}).get("inventory_hostname") or "")
+        host = str((task_vars or {}).get("inventory_hostname") or "") if self.begins_with_host else ""
         in_background = bool(self._task.async_val) and not self._connection.has_native_async
-        # Nobody reads on for a task that goes on in the background.
-        shown = not (self._task.check_mode or self._task.async_val)
-        with progress_shown(self._connection, dict(self._task.args), host, wanted=shown) as args:
+        with progress_shown(self._connection, self.options(task_vars), host, wanted=self.is_shown) as args:
             return dict(
                 self._execute_module(
                     module_name=self.module, module_args=args, task_vars=task_vars, wrap_async=in_background
                 )
             )
+
+    def options(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
+        """The options for the module; an action may know better what those of the task mean."""
+        return dict(self._task.args)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether anybody is told of the progress: nobody reads on for a task that goes on in the background."""
+        return not (self._task.check_mode or self._task.async_val)

@@ -70,8 +70,8 @@ def require_same_disks_now(machine: SnapshotView) -> None:
 def note_begin(handle: t.Any, work: SnapshotWork, *, live: bool = False) -> None:
     """Note in a machine's permanent definition what is about to be done: that the cluster takes a snapshot that libvirt
     does not know yet, of which the next run then knows that it is of no use; that QEMU goes over to files that libvirt
-    has not written down yet; or that files are merged, or disks are
-    reverted one after the other. handle: libvirt's. live: in its running description as well.
+    has not written down yet; or that files are merged, or disks are reverted one after the other. handle: libvirt's.
+    live: in its running description as well.
     """
     _write(handle, work_to_bare_xml(work), live)
 

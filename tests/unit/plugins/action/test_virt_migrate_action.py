@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible.plugins.action import ActionBase
 
 from ansible_collections.brine.virt.plugins.action import virt_migrate
 from ansible_collections.brine.virt.plugins.action.virt_migrate import outcome, resolve
@@ -80,7 +81,7 @@ def test_the_module_gets_addresses_and_the_task_keeps_its_names(monkeypatch: pyt
         given.update(words["module_args"])
         return {"changed": False}
 
-    monkeypatch.setattr(virt_migrate.ActionBase, "run", lambda *_words: {})
+    monkeypatch.setattr(ActionBase, "run", lambda *_words: {})
     action = object.__new__(virt_migrate.ActionModule)
     monkeypatch.setattr(action, "_task", task, raising=False)
     monkeypatch.setattr(action, "_connection", None, raising=False)

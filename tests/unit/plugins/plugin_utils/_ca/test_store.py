@@ -222,24 +222,29 @@ def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
         opened(tmp_path, certificate=own["certificate"], key=str(key))
 
 
-@pytest.mark.parametrize(
-    ("ends", "words"),
-    [(datetime.timedelta(hours=12), "expires within a day"), (datetime.timedelta(hours=-12), "expired on 20")],
-)
-def test_an_own_authority_has_to_last_for_some_days(tmp_path: Path, ends: datetime.timedelta, words: str) -> None:
-    key, now = certs.make_key("ecdsa"), certs.now()
+def that_ends(key: t.Any, end: datetime.datetime) -> x509.Certificate:
+    """The certificate of an authority that has been one for some days."""
     name = certs.make_name("cloud", "old", "cloud")
-    certificate = (
+    return (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(7)
-        .not_valid_before(now - datetime.timedelta(days=9))
-        .not_valid_after(now + ends)
+        .not_valid_before(certs.now() - datetime.timedelta(days=9))
+        .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [(datetime.timedelta(hours=12), "expires within a day"), (datetime.timedelta(hours=-12), "expired on 20")],
+)
+def test_an_own_authority_has_to_last_for_some_days(tmp_path: Path, ends: datetime.timedelta, words: str) -> None:
+    key = certs.make_key("ecdsa")
+    certificate = that_ends(key, certs.now() + ends)
     (tmp_path / "own.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     (tmp_path / "own.key").write_bytes(certs.key_as_pem(key))
     (tmp_path / "own.key").chmod(0o600)
@@ -249,18 +254,7 @@ def test_an_own_authority_has_to_last_for_some_days(tmp_path: Path, ends: dateti
 
 def test_an_ended_authority_is_not_known_any_more(tmp_path: Path) -> None:
     made = opened(tmp_path)
-    key, now = certs.make_key("ecdsa"), certs.now()
-    name = certs.make_name("cloud", "old", "cloud")
-    ended = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(7)
-        .not_valid_before(now - datetime.timedelta(days=9))
-        .not_valid_after(now - datetime.timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
+    ended = that_ends(certs.make_key("ecdsa"), certs.now() - datetime.timedelta(days=1))
     (tmp_path / "authority" / "0123456789abcdef.pem").write_bytes(ended.public_bytes(serialization.Encoding.PEM))
     assert opened(tmp_path).former == ()
     assert opened(tmp_path).current.certificate == made.current.certificate

@@ -398,19 +398,22 @@ class TestInAPoolThatOtherHypervisorsSee:
         assert str(caught.value) == f"name: image {NEW} is kept: {reason}. Ask them again later"
         assert host.volumes() == ALL
 
-    def test_what_another_one_begins_to_use_while_others_are_deleted_stays(
-        self, host: Host, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Deleting large files takes time."""
-        monkeypatch.setattr(listing, "RECENT_SECONDS", 0.3)
-        time.sleep(0.4)
+    def begin_to_use(self, monkeypatch: pytest.MonkeyPatch, *volumes: str) -> None:
+        """Others begin to use these while the first image is deleted, which takes time with large files."""
         delete = image_prune.delete_volume
+        used: set[str] = set()
 
         def slowly(pool: Pool, volume: str) -> None:
             delete(pool, volume)
-            listing.note_use(str(host.store / NEW))
+            used.update(volumes)
 
         monkeypatch.setattr(image_prune, "delete_volume", slowly)
+        monkeypatch.setattr(image_prune, "used_lately", lambda path: Path(path).name in used)
+
+    def test_what_another_one_begins_to_use_while_others_are_deleted_stays(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.begin_to_use(monkeypatch, NEW)
         found = self.prune(host, frozenset())
         assert (set(found.gone), host.volumes()) == ({OLD, OTHER}, {NEW})
         assert next(one for one in found.decisions if one.image.volume == NEW).reason == image_prune._RECENT
@@ -418,16 +421,7 @@ class TestInAPoolThatOtherHypervisorsSee:
     def test_one_of_several_that_were_named_stays_then_as_well(
         self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(listing, "RECENT_SECONDS", 0.3)
-        time.sleep(0.4)
-        delete = image_prune.delete_volume
-
-        def slowly(pool: Pool, volume: str) -> None:
-            delete(pool, volume)
-            for other in (OLD, NEW):
-                listing.note_use(str(host.store / other))
-
-        monkeypatch.setattr(image_prune, "delete_volume", slowly)
+        self.begin_to_use(monkeypatch, OLD, NEW)
         asked = PruneOptions(0, False, frozenset())
         with pytest.raises(ConflictError, match="is kept: it has come or been taken into use"):
             remove_images(host.conn, "images", "debian", asked, Deadline(600), check_mode=False)
