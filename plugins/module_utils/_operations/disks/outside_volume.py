@@ -20,8 +20,8 @@ from ..._host.storage.volume_bytes import read_volume
 from ..._host.storage.volume_facts import Volume, find_volume
 from ..._model.disk_format import QCOW2, RAW, format_by_name
 from ..._model.image.header import unusable_format
+from ..._model.image.marks import MARK_BYTES, read_upload
 from ..._model.image.qcow2 import BrokenQcow2Error, Header, read_header
-from ..._model.image.upload_mark import MARK_BYTES, read_upload
 from ..._model.xml.disk_source import FILE, DiskSource
 from ..hypervisor import Hypervisor
 from .sharing import writer_of

@@ -27,7 +27,7 @@ from ..._host.storage.volumes import create_empty, space_request
 from ..._model.backup.manifest import SEED, DiskEntry, Manifest
 from ..._model.backup.restored_domain import NewDisk
 from ..._model.free_space import require_free_space
-from ..._model.image.upload_mark import Upload
+from ..._model.image.marks import Upload
 from ..._model.metadata.machine import CreationNote, VolumeNote
 from ..._model.xml.disk_source import FILE, NETWORK
 from ..disks.new_volume import VolumeOwner, mark_for, volume_step

@@ -21,8 +21,7 @@ from ...._host.storage.pools import Pool
 from ...._host.storage.transfer.upload import send_mark
 from ...._host.storage.volume_bytes import mark_qcow2, read_start
 from ...._host.storage.volume_facts import last_written
-from ...._model.image.qcow2_mark import HEAD_BYTES, read_qcow2_mark
-from ...._model.image.upload_mark import Upload, read_upload
+from ...._model.image.marks import HEAD_BYTES, Upload, read_qcow2_mark, read_upload
 from ...._model.metadata.migration import VolumeIdentity, VolumeRef
 from ...._model.xml.disk_source import FILE
 
