@@ -25,9 +25,8 @@ from .._host.storage.pools import Pool, Pools
 from .._host.storage.usage import AskElsewhere, Usage
 from .._host.storage.volumes import volume_exists, volume_names
 from .._model.attachments import nic_source, nic_type
-from .._model.disk_format import RAW, driver_format, noted_format, safest_format
 from .._model.free_space import SpaceRequest
-from .._model.xml.disk_source import FILE, NETWORK, DiskSource
+from .._model.xml.disk_source import FILE, NETWORK, RAW, DiskSource, driver_format, noted_format, safest_format
 
 
 class HypervisorView:

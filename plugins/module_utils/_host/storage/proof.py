@@ -23,11 +23,10 @@ import typing as t
 
 from ..._base.errors import ConflictError, NotFoundError, UnsupportedError
 from ..._base.xml import attribute, read_description
-from ..._model.disk_format import QCOW2, format_by_name
 from ..._model.image.marks import HEAD_BYTES, Upload, add_qcow2_mark, read_mark, read_qcow2_mark
 from ..._model.image.qcow2 import BrokenQcow2Error, read_header
 from ..._model.metadata.machine import CreationNote, VolumeNote
-from ..._model.xml.disk_source import FILE
+from ..._model.xml.disk_source import FILE, QCOW2, format_by_name
 from ..connection import translate_errors
 from .ceph import has_bindings, open_cluster
 from .pools import Pool

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 
 from ..._base.errors import HostError, UnsupportedError
 from ..._base.xml import attribute, etree, read_description
-from ..._model.disk_format import QCOW2, RAW
 from ..._model.image.header import HEADER_BYTES, disk_format, virtual_size
 from ..._model.image.qcow2 import Read
-from ..._model.xml.disk_source import BLOCK, FILE, DiskSource
+from ..._model.xml.disk_source import BLOCK, FILE, QCOW2, RAW, DiskSource
 from ..connection import libvirt, translate_error, translate_errors
 from .pools import Pool
 

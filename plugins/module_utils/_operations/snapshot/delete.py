@@ -33,9 +33,9 @@ from ..._host.storage.disk_lock import DiskLock, has_newer_below, is_open_in_qem
 from ..._host.storage.full_disk import free_in
 from ..._host.storage.transfer.rebase import header_of
 from ..._model.attachments import disk_source, written_disks, written_places
-from ..._model.disk_format import QCOW2
 from ..._model.metadata.snapshots import SnapshotWork, read_work
 from ..._model.spec.fields.units import format_size
+from ..._model.xml.disk_source import QCOW2
 from ..plan import Step
 from .clustered import forget, name_in_cluster, note_begin, uuid_of, volumes_of_snapshot
 from .files import delete_created, require_unused_files, stamps

@@ -16,10 +16,9 @@ import typing as t
 
 from ...._base.errors import ConflictError, NotFoundError
 from ...._base.xml import etree
-from ...._model.disk_format import RAW
 from ...._model.image.marks import MARK_BYTES, Upload, read_upload
 from ...._model.metadata.machine import VolumeNote
-from ...._model.xml.disk_source import FILE
+from ...._model.xml.disk_source import FILE, RAW
 from ...connection import VirConnect, host_name, translate_errors
 from ...storage import volumes
 from ..pool_refresh import refresh_pool
