@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection
     require_whole_file,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, read_content_checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     check_image_header,
@@ -28,7 +29,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.header imp
     virtual_size,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import image_name
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.plugin_utils._progress import show_of
 from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction, host_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import no_progress
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressMeter
 from ansible_collections.brine.virt.plugins.plugin_utils._progress import show_of
 from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction, host_of
 from ansible_collections.brine.virt.plugins.plugin_utils._volume_files import have_volumes

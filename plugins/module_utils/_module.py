@@ -8,14 +8,16 @@ The documentation of these options is the fragment ``brine.virt._uri``; keep the
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ._base.errors import InputError, VirtError, visible
+from ._base.errors import HostError, InputError, VirtError, visible
 from ._base.xml import LXML_IMPORT_ERROR
 from ._host.connection import (
     DEFAULT_URI,
@@ -23,6 +25,7 @@ from ._host.connection import (
     LIBVIRT_PACKAGES,
     OPEN_SECONDS,
     VirConnect,
+    is_local,
     open_connection,
     run_in_time,
 )
@@ -207,6 +210,18 @@ def check_at_least(params: dict[str, t.Any], **least: int) -> None:
     for name, number in least.items():
         if params[name] < number:
             raise InputError(f"{params[name]} is less than {number}", where=name)
+
+
+def require_root(module: str, uri: str, changes: str = "machines") -> None:
+    """Raise HostError for a user who is not root and is about to change what root's runs change as well.
+
+    Libvirt lets members of its group at the whole system's machines, but they cannot hold root's lock, and one of
+    their own would keep nobody out. uri: where the module is to work; changes: what it changes there.
+    """
+    if os.geteuid() != 0 and is_local(uri) and urlsplit(uri).path.rstrip("/") == "/system":
+        raise HostError(
+            f"{module} changes the {changes} of the whole hypervisor, and needs root: run it with become: true"
+        )
 
 
 def check_named_machines(params: dict[str, t.Any], what: str) -> None:

@@ -199,13 +199,13 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import (
     answer_of_each,
     check_named_machines,
     finish,
     make_module,
+    require_root,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.adopt.machines import (
     AdoptionResult,

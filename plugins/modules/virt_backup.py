@@ -384,10 +384,14 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.place import require_place
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, require_local
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
-from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    answer_of_each,
+    finish,
+    make_module,
+    require_root,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import (
     back_up,
     preview,

@@ -125,12 +125,12 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module, require_root
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
     Claim,
     is_claim,

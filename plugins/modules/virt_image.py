@@ -457,10 +457,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions, opened
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module, require_root
 from ansible_collections.brine.virt.plugins.module_utils._operations.images import SOURCES, change_images
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
 

@@ -531,7 +531,7 @@ from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, none_exists
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU
@@ -546,6 +546,7 @@ from ansible_collections.brine.virt.plugins.module_utils._module import (
     finish,
     make_module,
     named_options,
+    require_root,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import withdrawn_on_error
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import machines_gone, read_decision

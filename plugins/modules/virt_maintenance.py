@@ -103,14 +103,14 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance
     show_maintenance,
     write_maintenance,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.arriving import (
     QUIET_SECONDS,
     arriving_machines,
     wait_for_arriving,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module, require_root
 
 # From a move's last look at its target to the moment when libvirt there knows of the machine.
 SETTLE_SECONDS = 5.0

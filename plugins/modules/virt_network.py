@@ -331,8 +331,13 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock, require_root
-from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    answer_of_each,
+    finish,
+    make_module,
+    require_root,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.networks.plan import (
     current,
     look,

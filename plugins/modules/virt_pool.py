@@ -320,7 +320,6 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import (
     ABSENT,
     ACTIVE,
@@ -330,7 +329,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.p
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool_fields import mount_passwords
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions
-from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    answer_of_each,
+    finish,
+    make_module,
+    require_root,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools.plan import PoolPlanner
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools.together import require_own_names
 from ansible_collections.brine.virt.plugins.module_utils._operations.resources import (

@@ -232,10 +232,14 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, visible
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
-from ansible_collections.brine.virt.plugins.module_utils._module import check_at_least, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    check_at_least,
+    finish,
+    make_module,
+    require_root,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import carry_out, last_delay
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import CYCLED, REQUESTS, PowerRequest
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selected import plan_machines, preview

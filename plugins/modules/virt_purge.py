@@ -278,7 +278,6 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import (
@@ -287,6 +286,7 @@ from ansible_collections.brine.virt.plugins.module_utils._module import (
     check_named_machines,
     finish,
     make_module,
+    require_root,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.machines import (
     PurgeResult,

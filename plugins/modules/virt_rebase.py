@@ -187,7 +187,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.brine.virt.plugins.module_utils._base.child_process import run_guarded
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, require_local
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
 from ansible_collections.brine.virt.plugins.module_utils._module import (
@@ -195,6 +194,7 @@ from ansible_collections.brine.virt.plugins.module_utils._module import (
     check_at_least,
     finish,
     make_module,
+    require_root,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.machines import (
     carry_out,

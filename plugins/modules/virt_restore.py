@@ -241,10 +241,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.child_process imp
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.place import require_place
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection, require_local
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.yaml_text import yaml_diff
-from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module, require_root
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.machine import preview, restore
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.options import LATEST, read_restore_options
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.plan import NO_BACKUP

@@ -210,7 +210,6 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.secret import (
     ABSENT,
     ALWAYS,
@@ -221,7 +220,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.s
     read_secret,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions
-from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    answer_of_each,
+    finish,
+    make_module,
+    require_root,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.resources import (
     GivenResources,
     carry_out,

@@ -302,7 +302,6 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._model.snapshot_name import check_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import lines
@@ -312,6 +311,7 @@ from ansible_collections.brine.virt.plugins.module_utils._module import (
     check_at_least,
     finish,
     make_module,
+    require_root,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.machines import (
     SnapshotResult,

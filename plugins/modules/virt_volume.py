@@ -305,11 +305,18 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.source_fil
     ONLY_ASKED,
     SENT_FILES,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import require_root
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import (
+    PROGRESS_FILE,
+    ProgressMeter,
+    progress_file,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions, opened
-from ansible_collections.brine.virt.plugins.module_utils._module import answer_of_each, finish, make_module
+from ansible_collections.brine.virt.plugins.module_utils._module import (
+    answer_of_each,
+    finish,
+    make_module,
+    require_root,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.change import change_volumes, read_volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import VolumeTask

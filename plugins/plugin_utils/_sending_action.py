@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._base.errors import VirtError
-from ..module_utils._model.meter import ProgressMeter
+from ..module_utils._host.progress import ProgressMeter
 from ..module_utils._model.withheld import OPTION
 from ._progress import follow_size, progress_shown, show_of
 from ._withhold import Withheld

@@ -9,11 +9,9 @@ import contextlib
 import os
 import stat
 import typing as t
-from urllib.parse import urlsplit
 
 from .._base.errors import ConflictError, HostError
 from .._base.files import LockTimeout, locked_file, root_hint
-from .connection import is_local
 
 # Root's alone. In a directory where everybody may make files, anybody could hold a lock for ever.
 _SYSTEM_DIR = "/run/brine-virt"
@@ -27,18 +25,6 @@ def _default_dir() -> str:
 
 
 LOCK_DIR = _default_dir()
-
-
-def require_root(module: str, uri: str, changes: str = "machines") -> None:
-    """Raise HostError for a user who is not root and is about to change what root's runs change as well.
-
-    Libvirt lets members of its group at the whole system's machines, but they cannot hold root's lock, and one of
-    their own would keep nobody out. uri: where the module is to work; changes: what it changes there.
-    """
-    if os.geteuid() != 0 and is_local(uri) and urlsplit(uri).path.rstrip("/") == "/system":
-        raise HostError(
-            f"{module} changes the {changes} of the whole hypervisor, and needs root: run it with become: true"
-        )
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from .._model.spec.fields.table import Values
 from .._model.spec.machine import Nic
 from .hypervisor_view import HypervisorView
 from .shared_volumes import SharedVolume, shared_volume
+from .task_volumes import TaskVolumes
 
 
 class Hypervisor(HypervisorView):
@@ -44,6 +45,10 @@ class Hypervisor(HypervisorView):
         left_elsewhere: AskElsewhere | None = None,
     ) -> None:
         super().__init__(conn)
+        # Where images will be that this task brings into pools which clone them.
+        self.images_coming: set[str] = set()
+        # What the plans so far use of the volumes that are there.
+        self.task_volumes = TaskVolumes()
         self.left_elsewhere = left_elsewhere
         # What interrupted runs have left, and only the other hypervisors can say who uses it.
         self.to_ask: list[SharedVolume] = []

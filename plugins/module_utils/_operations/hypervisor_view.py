@@ -25,10 +25,8 @@ from .._host.storage.pools import Pool, Pools
 from .._host.storage.usage import AskElsewhere, Usage
 from .._host.storage.volumes import volume_exists, volume_names
 from .._model.attachments import nic_source, nic_type
-from .._model.disk_format import RAW, driver_format, noted_format, safest_format
 from .._model.free_space import SpaceRequest
-from .._model.xml.disk_source import FILE, NETWORK, DiskSource
-from .task_volumes import TaskVolumes
+from .._model.xml.disk_source import FILE, NETWORK, RAW, DiskSource, driver_format, noted_format, safest_format
 
 
 class HypervisorView:
@@ -44,10 +42,6 @@ class HypervisorView:
         self._volumes: dict[str, set[str]] = {}
         # What the plans so far will take of the storage at once.
         self.space_requests: list[SpaceRequest] = []
-        # Where images will be that this task brings into pools which clone them.
-        self.images_coming: set[str] = set()
-        # What the plans so far use of the volumes that are there.
-        self.task_volumes = TaskVolumes()
 
     @functools.cached_property
     def domains(self) -> dict[str, Domain]:

@@ -18,11 +18,10 @@ from .._host.images.inspection import inspect_file, read_header, require_file
 from .._host.images.prune import ASK_THE_OTHERS, PruneDecision, PruneOptions, prune_images, remove_images
 from .._host.images.store import HashedImage, ImageStore, as_result, require_own_host
 from .._host.images.stream import ProgressCallback, no_progress
-from .._host.progress import PROGRESS_FILE, progress_file
+from .._host.progress import PROGRESS_FILE, ProgressMeter, progress_file
 from .._model.image.checksum import Checksum, parse_checksum, read_content_checksum
 from .._model.image.header import compression
 from .._model.image.name import parse_image_volume
-from .._model.meter import ProgressMeter
 from .._model.spec.fields import validators
 from .machine_image import machine_source
 

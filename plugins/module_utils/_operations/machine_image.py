@@ -28,9 +28,8 @@ from .._host.machines.domains import Domain, read_domain
 from .._host.machines.start_watch import last_start
 from .._host.storage.file_chain import require_known_formats
 from .._host.storage.pools import Pools
-from .._model.disk_format import driver_format
 from .._model.image.checksum import Checksum
-from .._model.xml.disk_source import BLOCK, FILE, DiskSource
+from .._model.xml.disk_source import BLOCK, FILE, DiskSource, driver_format
 from .._seeding.sysprep import VIRT_SYSPREP, remove_identity
 from .power.view import SAVED, view_machine
 

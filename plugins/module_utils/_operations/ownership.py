@@ -16,9 +16,8 @@ from dataclasses import replace
 
 from .._host.storage.pools import Pool
 from .._host.storage.proof import has_marks, is_proven
-from .._model.disk_format import RAW, noted_format
 from .._model.metadata.machine import CreationNote, VolumeNote
-from .._model.xml.disk_source import FILE
+from .._model.xml.disk_source import FILE, RAW, noted_format
 
 # The volume is the one of the note; it is another one; nothing on the volume could tell.
 SAME, OTHER, UNTOLD = "same", "other", "untold"

@@ -26,7 +26,7 @@ class Step:
 
     undo may be called after an apply that failed half-way, so it copes with what is not there. Without undo the step
     stands by itself: when a later one fails it stays done. turn: of a step that starts a machine. look: how far apply
-    is meanwhile, as a HowFar of _model/meter.py; None where nobody can tell. Another thread calls it; it may raise.
+    is meanwhile, as a HowFar of _host/progress.py; None where nobody can tell. Another thread calls it; it may raise.
     """
 
     description: str

@@ -15,8 +15,7 @@ import typing as t
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from .._host.progress import ProgressFile
-from .._model.meter import QUIET_SECONDS, HowFar, ProgressMeter, some_of
+from .._host.progress import QUIET_SECONDS, HowFar, ProgressFile, ProgressMeter, some_of
 from .plan import Step
 
 _LOOK_SECONDS = 1.0

@@ -24,8 +24,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
     read_snapshot,
     with_mark,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import noted_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata import machine, migration, snapshots
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import noted_format
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.cleanup import delete_proven
 
 IMAGE = machine.ImageNote("debian-12", "debian-12-0123456789abcdef.qcow2", "images")

@@ -21,14 +21,19 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven, require_proven
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import (
+    Upload,
+    add_qcow2_mark,
+    read_mark,
+    read_qcow2_mark,
+    read_upload,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import ImageName, parse_image_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import (
     Provenance,
     provenance_to_text,
     read_provenance,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import add_qcow2_mark, read_qcow2_mark
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload, read_mark, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     CreationNote,
     VolumeNote,

@@ -9,7 +9,7 @@ import os
 import stat
 
 from ..._model.backup.manifest import MARK, SourceFile
-from ..._model.image.qcow2_mark import HEAD_BYTES, read_qcow2_mark
+from ..._model.image.marks import HEAD_BYTES, read_qcow2_mark
 
 
 def source_file(path: str) -> SourceFile | None:

@@ -10,9 +10,9 @@ import typing as t
 from dataclasses import asdict, dataclass, field
 
 from ..._base.errors import ConflictError, HostError, InputError
-from ..._model.disk_format import QCOW2, RAW
 from ..._model.image.checksum import Checksum, verify_digests
 from ..._model.image.header import check_image_header, compression, virtual_size
+from ..._model.xml.disk_source import QCOW2, RAW
 from ..images import files as image_files
 from .files import disk_errors
 from .inspection import read_header, require_file, require_whole_file

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ..._model.meter import HowFar
+from ..progress import HowFar
 
 
 def look_at_memory(domain: t.Any) -> HowFar | None:

@@ -17,9 +17,9 @@ import typing as t
 from urllib.parse import unquote
 
 from ..._base.errors import ConflictError
-from ..._model.disk_format import QCOW2
-from ..._model.image.other_formats import referenced_by_qed, referenced_by_vmdk
+from ..._model.image.header import referenced_by_qed, referenced_by_vmdk
 from ..._model.image.qcow2 import BrokenQcow2Error, Header, read_header, referenced_names
+from ..._model.xml.disk_source import QCOW2
 
 # What reads the names of other files in an image, each in its own format.
 _FINDERS = (referenced_names, referenced_by_qed, referenced_by_vmdk)

@@ -9,7 +9,7 @@ an entry in its metadata there, which every hypervisor sees. A run that is kille
 holds nothing: a file is known by its size, its format and what it is laid on, and nobody loses anything with it. A
 volume of a cluster is not proven then, nor is one where no mark can be (block devices).
 
-A volume that no machine's notes tell of has a mark that says so until QEMU has filled it (upload_mark.py).
+A volume that no machine's notes tell of has a mark that says so until QEMU has filled it (_model/image/marks.py).
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ import typing as t
 
 from ..._base.errors import ConflictError, NotFoundError, UnsupportedError
 from ..._base.xml import attribute, read_description
-from ..._model.disk_format import QCOW2, format_by_name
+from ..._model.image.marks import HEAD_BYTES, Upload, add_qcow2_mark, read_mark, read_qcow2_mark
 from ..._model.image.qcow2 import BrokenQcow2Error, read_header
-from ..._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark, read_qcow2_mark
-from ..._model.image.upload_mark import Upload, read_mark
 from ..._model.metadata.machine import CreationNote, VolumeNote
-from ..._model.xml.disk_source import FILE
+from ..._model.xml.disk_source import FILE, QCOW2, format_by_name
 from ..connection import translate_errors
 from .ceph import has_bindings, open_cluster
 from .pools import Pool

@@ -13,8 +13,8 @@ import struct
 import typing as t
 
 from ..._base.errors import HostError
+from ..._model.image.marks import HEAD_BYTES, add_qcow2_mark
 from ..._model.image.qcow2 import Read
-from ..._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark
 from ..._model.xml.disk_source import FILE
 from ..connection import VirConnect, libvirt, translate_error, translate_errors
 from .pools import Pool

@@ -19,11 +19,10 @@ from dataclasses import dataclass
 
 from ..._base.errors import HostError, UnsupportedError
 from ..._base.xml import attribute, etree, read_description
-from ..._model.disk_format import QCOW2, RAW
 from ..._model.image.header import HEADER_BYTES, disk_format, virtual_size
 from ..._model.image.qcow2 import Read
-from ..._model.xml.disk_source import BLOCK, FILE, DiskSource
-from ..connection import libvirt, translate_error
+from ..._model.xml.disk_source import BLOCK, FILE, QCOW2, RAW, DiskSource
+from ..connection import libvirt, translate_error, translate_errors
 from .pools import Pool
 
 # libvirt's words for what to QEMU is a raw disk: https://libvirt.org/storage.html#directory-pool
@@ -112,6 +111,15 @@ def describe_volume(handle: t.Any, words: str) -> etree._Element:
             etree.SubElement(root, tag).text = str(number)
         etree.SubElement(etree.SubElement(root, "target"), "path").text = handle.path()
         return root
+
+
+def last_written(volume: t.Any) -> str:
+    """Of a volume that is a file, the time of its last change and its size, with a blank between; nothing where libvirt
+    does not tell the time. volume: libvirt's handle."""
+    with translate_errors(f"cannot inspect volume {volume.name()}"):
+        root = describe_volume(volume, f"volume {volume.name()}")
+    time = root.findtext("target/timestamps/mtime")
+    return f"{time} {root.findtext('capacity')}" if time and root.get("type", FILE) == FILE else ""
 
 
 def read_own_header(pool: Pool, source: DiskSource) -> bytes | None:

@@ -29,7 +29,7 @@ _CHECKPOINT = "brine-backup-"
 
 BACKUP_ID = re.compile(r"^(\d{8}T\d{6}Z)-(full|incremental)\Z", re.ASCII)
 _TIME = "%Y%m%dT%H%M%SZ"
-# Of a volume that was created here; see _model/image/qcow2_mark.py.
+# Of a volume that was created here; see _model/image/marks.py.
 MARK = re.compile(r"^[0-9A-Za-z-]{1,64}\Z", re.ASCII)
 FILE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z", re.ASCII)
 

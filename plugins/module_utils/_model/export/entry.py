@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..._base.xml import KIB, attribute, etree, need, parse_xml, size_kib_in_xml
-from ..disk_format import driver_format
 from ..metadata.machine import MachineNotes
 from ..spec.device_names import name_disks, name_nics
 from ..spec.existing import read_values
@@ -25,7 +24,7 @@ from ..spec.machine import Machine
 from ..spec.machine_state import PRESENT
 from ..spec.reading.machines import read_machine
 from ..xml.devices import Placed, disk_targets
-from ..xml.disk_source import DiskSource
+from ..xml.disk_source import DiskSource, driver_format
 from ..xml.domain import GuestPlatform, domain_xml
 from .acceptance import accepted_part
 from .devices import (

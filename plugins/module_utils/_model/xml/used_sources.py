@@ -13,9 +13,9 @@ import typing as t
 from dataclasses import dataclass, replace
 
 from ..._base.xml import attribute, etree
-from ..disk_format import RAW, noted_format
 from ..metadata.machine import read_notes
 from ..metadata.migration import VolumeRef, read_migration_note
+from .disk_source import RAW, noted_format
 
 # A snapshot of a running machine has the permanent description under the second name.
 _DESCRIPTIONS = ("domain", "inactiveDomain")

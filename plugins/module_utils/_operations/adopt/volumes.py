@@ -13,9 +13,9 @@ from ..._base.errors import ConflictError, InputError, one_of_these
 from ..._base.xml import etree
 from ..._host.machines.domains import Domain
 from ..._host.storage.usage import volume_exists, why_kept
-from ..._model.disk_format import QCOW2, RAW, driver_format
 from ..._model.image.name import parse_image_volume
 from ..._model.metadata.machine import MachineNotes, VolumeNote
+from ..._model.xml.disk_source import QCOW2, RAW, driver_format
 from ..hypervisor_view import HypervisorView
 from ..purge.disks import MachineDisk, identity_of_note, read_disks
 

@@ -19,8 +19,7 @@ from ..._host.machines.domains import Domain, description_of
 from ..._host.storage.file_chain import require_known_formats
 from ..._host.storage.pools import Pools
 from ..._model.backup.manifest import DISK, SEED, SourceFile
-from ..._model.disk_format import QCOW2, driver_format
-from ..._model.xml.disk_source import NETWORK, DiskSource
+from ..._model.xml.disk_source import NETWORK, QCOW2, DiskSource, driver_format
 
 
 @dataclass(frozen=True)

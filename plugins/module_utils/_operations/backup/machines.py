@@ -19,9 +19,8 @@ from ..._host.backup.merge import end_merge
 from ..._host.backup.verify import OnBytes, verify_backup, verify_chain
 from ..._host.connection import VirConnect
 from ..._host.locks import machine_lock
-from ..._host.progress import ProgressFile
+from ..._host.progress import ProgressFile, ProgressMeter
 from ..._model.backup.manifest import Manifest
-from ..._model.meter import ProgressMeter
 from .kept import KeptBackups
 from .make import BackupMaker
 from .options import BackupOptions

@@ -24,6 +24,7 @@ from ..._host.backup.source_file import source_file
 from ..._host.backup.verify import check_header, digest_file
 from ..._host.connection import VirConnect, translate_errors, version_text
 from ..._host.machines.start_watch import last_start
+from ..._host.progress import ProgressMeter
 from ..._host.storage.disk_lock import DiskLock
 from ..._model.backup.backup_xml import backup_xml, checkpoint_xml
 from ..._model.backup.manifest import (
@@ -37,7 +38,6 @@ from ..._model.backup.manifest import (
     next_id,
     time_text,
 )
-from ..._model.meter import ProgressMeter
 from .disks import BackupDisk, attached_targets
 from .options import BackupOptions
 from .plan import BackupPlan, definition_of

@@ -20,10 +20,10 @@ from ..._host.machines.snapshots import EXTERNAL, list_snapshots
 from ..._host.storage.full_disk import free_in
 from ..._host.storage.pools import Pools
 from ..._model.backup.manifest import DISK, FULL, INCREMENTAL, Manifest
-from ..._model.disk_format import QCOW2
 from ..._model.metadata.machine import BUILDING
 from ..._model.metadata.migration import read_migration_note
 from ..._model.metadata.snapshots import finish_revert_hint, reverting_to
+from ..._model.xml.disk_source import QCOW2
 from ..power.view import OlderDataError, view_machine
 from .disks import BackupDisk, find_disks, require_local_disks
 from .options import BackupOptions

@@ -18,13 +18,13 @@ from ..._host.backup.merge import merge_backup, needed_bytes, require_free
 from ..._host.backup.verify import problem_of, verify_chain
 from ..._host.connection import VirConnect
 from ..._host.locks import hypervisor_lock
+from ..._host.progress import ProgressMeter
 from ..._host.storage.disk_lock import first_open
 from ..._host.storage.full_disk import free_in
 from ..._host.storage.usage import unseen_program
 from ..._model.backup.manifest import DISK, INCREMENTAL, DiskEntry, Manifest, next_id, time_text
 from ..._model.backup.merging import Merge, merges
 from ..._model.backup.retention import removable
-from ..._model.meter import ProgressMeter
 from .kept import KeptBackups
 from .make import file_of
 from .options import BackupOptions

@@ -18,11 +18,10 @@ from ..._host.storage.pools import Pool
 from ..._host.storage.proof import unfinished_of
 from ..._host.storage.volume_bytes import read_volume
 from ..._host.storage.volume_facts import Volume, find_volume
-from ..._model.disk_format import QCOW2, RAW, format_by_name
 from ..._model.image.header import unusable_format
+from ..._model.image.marks import MARK_BYTES, read_upload
 from ..._model.image.qcow2 import BrokenQcow2Error, Header, read_header
-from ..._model.image.upload_mark import MARK_BYTES, read_upload
-from ..._model.xml.disk_source import FILE, DiskSource
+from ..._model.xml.disk_source import FILE, QCOW2, RAW, DiskSource, format_by_name
 from ..hypervisor import Hypervisor
 from .sharing import writer_of
 

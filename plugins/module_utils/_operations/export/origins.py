@@ -15,14 +15,13 @@ from ..._host.storage.ceph import has_bindings
 from ..._host.storage.pools import Pool
 from ..._host.storage.volume_facts import Volume, find_volume
 from ..._model.attachments import disk_source
-from ..._model.disk_format import RAW, driver_format
 from ..._model.export.devices import DiskOrigin, find_disk
 from ..._model.image.name import parse_image_volume
 from ..._model.metadata.machine import MachineNotes, VolumeNote
 from ..._model.spec.disk import REMOVABLE
 from ..._model.spec.fields.table import Values
 from ..._model.spec.fields.units import LEAST_PLAIN_MIB
-from ..._model.xml.disk_source import FILE, NETWORK, DiskSource
+from ..._model.xml.disk_source import FILE, NETWORK, RAW, DiskSource, driver_format
 from ..hypervisor_view import HypervisorView
 
 _WEB = ("http", "https", "ftp")

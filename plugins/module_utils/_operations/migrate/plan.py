@@ -19,7 +19,6 @@ from ..._model.free_space import SpaceRequest
 from ..._model.metadata.migration import MigrationNote, read_migration_note
 from ..._model.metadata.snapshots import read_set_aside
 from ..plan import Step
-from .broken_off import end_at_source, is_taken_over
 from .context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
 from .endpoints.source_and_target import MigrationTarget, SourceMachine, read_source_machine
 from .preflight import (
@@ -35,7 +34,7 @@ from .snapshots import check_snapshots_on_target, set_aside_step, snapshots_to_c
 from .steps import PreparingSteps, finishing_steps
 from .storage.disks import CONTENT, SHARED, DiskMigration, plan_disks
 from .storage.images import is_stored
-from .switch import figures, move_step
+from .switch import end_at_source, figures, is_taken_over, move_step
 
 
 def plan_migration(name: str, context: MigrationContext, where: str, on_progress: ProgressCallback) -> MigrationPlan:

@@ -23,11 +23,11 @@ from ..._model.attachments import (
     ties_while_off,
     written_places,
 )
-from ..._model.disk_format import RAW
 from ..._model.free_space import SpaceRequest, require_free_space
 from ..._model.metadata.machine import BUILDING
 from ..._model.metadata.migration import MigrationNote
 from ..._model.metadata.snapshots import reverting_to, taking
+from ..._model.xml.disk_source import RAW
 from ..hypervisor_view import HypervisorView
 from .endpoints.options import MigrationOptions
 from .endpoints.source_and_target import MigrationTarget, SourceMachine

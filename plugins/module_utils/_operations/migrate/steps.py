@@ -25,7 +25,6 @@ from ..._host.storage.transfer.uploader import new_upload
 from ..._model.metadata.migration import MigrationNote, VolumeIdentity, VolumeRef
 from ..._model.xml.disk_source import FILE
 from ..plan import Step
-from .broken_off import forget_left_over
 from .context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
 from .endpoints.location import Endpoints, find, find_location, set_autostart, write_note
 from .endpoints.source_and_target import SourceMachine
@@ -34,7 +33,7 @@ from .storage.cleanup import clear_target, delete_proven
 from .storage.disks import CONTENT, BaseImage, DiskMigration
 from .storage.images import copy_image_to_target
 from .storage.volume_identity import identify_made, identify_source, identify_whole
-from .switch import PROVISION_SECONDS
+from .switch import PROVISION_SECONDS, forget_left_over
 
 
 @dataclass(frozen=True)

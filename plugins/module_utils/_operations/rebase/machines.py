@@ -24,12 +24,11 @@ from ..._host.connection import VirConnect
 from ..._host.images.listing import note_use
 from ..._host.locks import hypervisor_lock, machine_lock
 from ..._host.machines.domains import write_notes
-from ..._host.progress import ProgressFile
+from ..._host.progress import ProgressFile, ProgressMeter
 from ..._host.storage.disk_lock import DiskLock
 from ..._host.storage.file_chain import file_id
 from ..._host.storage.pool_refresh import refresh_pool
 from ..._host.storage.transfer.rebase import RebasedFile
-from ..._model.meter import ProgressMeter
 from ..snapshot.view import SnapshotView
 from .plan import DiskRebase, RebasePlan, RebaseRequest, plan_rebase, removal_words, with_image
 

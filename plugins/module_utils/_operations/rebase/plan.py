@@ -21,11 +21,10 @@ from ..._host.storage.file_chain import file_id
 from ..._host.storage.pools import Pool
 from ..._host.storage.transfer.rebase import Base, header_of, leftovers, snapshots_inside
 from ..._host.storage.volume_facts import find_volume
-from ..._model.disk_format import QCOW2, driver_format
 from ..._model.free_space import SpaceRequest, require_free_space
 from ..._model.image.name import parse_image_volume
 from ..._model.metadata.machine import ImageNote, MachineNotes
-from ..._model.xml.disk_source import FILE, DiskSource
+from ..._model.xml.disk_source import FILE, QCOW2, DiskSource, driver_format
 from ..disks.outside_volume import require_own_chain
 from ..hypervisor import Hypervisor
 from ..snapshot.view import SnapshotView, require_settled, view

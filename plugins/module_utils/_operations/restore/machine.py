@@ -25,14 +25,13 @@ from ..._host.locks import hypervisor_lock, machine_lock
 from ..._host.machines import domains as host_domains
 from ..._host.machines.redefine import redefine, redefine_disks
 from ..._host.machines.undefine import undefine
-from ..._host.progress import ProgressFile
+from ..._host.progress import ProgressFile, ProgressMeter
 from ..._host.storage.pools import Pool
 from ..._host.storage.usage import Usage, delete_unused, require_unused
 from ..._host.storage.volumes import volume_exists
 from ..._model.backup.manifest import Manifest
 from ..._model.backup.restored_domain import with_notes
 from ..._model.metadata.machine import BUILDING, READY, MachineNotes
-from ..._model.meter import ProgressMeter
 from ..._operations import plan as plans
 from ..create.unfinished import steps_to_clear
 from ..disks.new_volume import VolumeOwner

@@ -21,6 +21,7 @@ from ..._host.backup.directory import Backups, list_backups, open_inside
 from ..._host.connection import VirConnect, translate_errors
 from ..._host.machines.domains import Domain
 from ..._host.machines.record import record_from_xml
+from ..._host.progress import some_of
 from ..._host.storage.disk_lock import first_open
 from ..._host.storage.shared_pools import shared_because
 from ..._host.storage.usage import Usage, unseen_program
@@ -29,7 +30,6 @@ from ..._model.backup.manifest import DOMAIN_XML, SEED, DiskEntry, Manifest
 from ..._model.backup.restored_domain import RestoredDomain, renewed_notes, restored_domain
 from ..._model.metadata.machine import BUILDING, MachineNotes, read_notes
 from ..._model.metadata.migration import read_migration_note
-from ..._model.meter import some_of
 from ..._model.xml.disk_source import FILE, DiskSource
 from ..create.claims import is_claim, require_no_claim
 from ..hypervisor import Hypervisor

@@ -17,6 +17,7 @@ from ..._host.backup import images
 from ..._host.backup.directory import Backups
 from ..._host.backup.verify import check_header
 from ..._host.connection import host_name, translate_errors
+from ..._host.progress import ProgressMeter
 from ..._host.storage.ceph import qemu_name
 from ..._host.storage.full_disk import disk_full
 from ..._host.storage.pools import Pool
@@ -26,9 +27,8 @@ from ..._host.storage.volumes import create_empty, space_request
 from ..._model.backup.manifest import SEED, DiskEntry, Manifest
 from ..._model.backup.restored_domain import NewDisk
 from ..._model.free_space import require_free_space
-from ..._model.image.upload_mark import Upload
+from ..._model.image.marks import Upload
 from ..._model.metadata.machine import CreationNote, VolumeNote
-from ..._model.meter import ProgressMeter
 from ..._model.xml.disk_source import FILE, NETWORK
 from ..disks.new_volume import VolumeOwner, mark_for, volume_step
 from ..hypervisor import Hypervisor

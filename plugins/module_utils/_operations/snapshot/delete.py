@@ -27,15 +27,15 @@ from ..._host.machines.domains import whole_definition
 from ..._host.machines.redefine import redefine, redefine_disks
 from ..._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
 from ..._host.machines.start_watch import is_off_since, last_start
+from ..._host.progress import HowFar
 from ..._host.storage.cluster import snapshots as in_cluster
 from ..._host.storage.disk_lock import DiskLock, has_newer_below, is_open_in_qemu
 from ..._host.storage.full_disk import free_in
 from ..._host.storage.transfer.rebase import header_of
 from ..._model.attachments import disk_source, written_disks, written_places
-from ..._model.disk_format import QCOW2
 from ..._model.metadata.snapshots import SnapshotWork, read_work
-from ..._model.meter import HowFar
 from ..._model.spec.fields.units import format_size
+from ..._model.xml.disk_source import QCOW2
 from ..plan import Step
 from .clustered import forget, name_in_cluster, note_begin, uuid_of, volumes_of_snapshot
 from .files import delete_created, require_unused_files, stamps

@@ -25,9 +25,8 @@ from ..._host.storage.disk_lock import is_open_in_qemu
 from ..._host.storage.pools import Pool, Pools
 from ..._host.storage.usage import Usage, delete_unused
 from ..._model.attachments import written_disks, written_places
-from ..._model.disk_format import QCOW2, RAW
 from ..._model.metadata.machine import MachineNotes, VolumeNote
-from ..._model.xml.disk_source import FILE
+from ..._model.xml.disk_source import FILE, QCOW2, RAW
 from .method import MEMORY_SUFFIX
 from .view import SnapshotView
 

@@ -13,11 +13,11 @@ from ..._base.errors import ConflictError, UnsupportedError, VirtError
 from ..._base.xml import etree
 from ..._host.connection import VirConnect, libvirt, translate_errors
 from ..._host.machines.snapshots import CEPH, DISK_SNAPSHOT, EXTERNAL, INTERNAL, PAUSED, RUNNING, SHUTOFF, KnownSnapshot
+from ..._host.progress import HowFar
 from ..._model.attachments import written_places
 from ..._model.metadata.machine import MachineNotes, read_notes
 from ..._model.metadata.revert import kept_notes, with_notes, would_bring_back
 from ..._model.metadata.snapshots import SnapshotWork, removal_of_work
-from ..._model.meter import HowFar
 from ..plan import Step
 from ..power.view import HalfRevertedError
 from .clustered import forget, note_begin

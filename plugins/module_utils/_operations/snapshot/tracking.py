@@ -19,7 +19,7 @@ from ..._host.connection import VirConnect
 from ..._host.images.bitmaps import bitmaps_in
 from ..._model.attachments import written_disks, written_places
 from ..._model.backup.manifest import is_own_checkpoint
-from ..._model.disk_format import QCOW2
+from ..._model.xml.disk_source import QCOW2
 from ..plan import Step
 from .view import SnapshotView, is_here
 

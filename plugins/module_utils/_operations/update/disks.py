@@ -14,14 +14,13 @@ from ..._host.storage import volumes
 from ..._host.storage.pools import Pool
 from ..._host.storage.volume_facts import find_volume
 from ..._model.as_text import declared_disk, plain
-from ..._model.disk_format import driver_format
 from ..._model.metadata.machine import DiskNote, VolumeNote
 from ..._model.spec.disk import DISK_OPTIONS, Disk
 from ..._model.spec.fields.table import Values, covers, read_table, write_table
 from ..._model.spec.machine import Machine
 from ..._model.spec.nic import Nic
 from ..._model.xml.devices import SEED_TARGET, add_disk, boot_number, disk_targets
-from ..._model.xml.disk_source import BLOCK, DiskSource
+from ..._model.xml.disk_source import BLOCK, DiskSource, driver_format
 from ..disks.new_volume import VolumeOwner
 from ..disks.planned import PlannedDisk, check_free_space, disk_step, plan_disk
 from ..disks.sharing import check_growth, check_more_use, require_shareable

@@ -10,11 +10,10 @@ import copy
 from ..._base.errors import UnsupportedError
 from ..._base.xml import etree, need
 from ..._model.attachments import disk_source
-from ..._model.disk_format import driver_format
 from ..._model.spec.disk import REMOVABLE, Disk
 from ..._model.spec.fields.table import make
 from ..._model.spec.machine import Machine
-from ..._model.xml.disk_source import DiskSource
+from ..._model.xml.disk_source import DiskSource, driver_format
 from ..disks.planned import PlannedDisk, plan_disk
 from .draft import Draft
 from .running_disks import find_disk

@@ -17,11 +17,11 @@ from ..._host.storage.transfer.compare import stamp_of
 from ..._host.storage.transfer.fill import FilledVolume
 from ..._host.storage.usage import delete_unused
 from ..._host.storage.volume_facts import find_volume
-from ..._model.disk_format import RAW
 from ..._model.metadata.machine import CreationNote, VolumeNote
 from ..._model.spec.fields.table import write_table
 from ..._model.spec.fields.units import format_size
 from ..._model.spec.resources.volume import PERMISSIONS
+from ..._model.xml.disk_source import RAW
 from ..plan import Step
 from .task import VolumeTask
 

@@ -13,8 +13,8 @@ import typing as t
 from ..._base.errors import ConflictError
 from ..._host.storage.pools import Pool
 from ..._host.storage.volume_facts import Volume, find_volume
-from ..._model.disk_format import QCOW2, RAW, format_by_name
 from ..._model.spec.resources.volume import VolumeSpec
+from ..._model.xml.disk_source import QCOW2, RAW, format_by_name
 from ..hypervisor_view import HypervisorView
 from .task import VolumeTask, shown
 

@@ -23,10 +23,9 @@ from ..._host.storage.shared_pools import seen_elsewhere
 from ..._host.storage.users import VolumeUser
 from ..._host.storage.volume_bytes import read_volume
 from ..._host.storage.volume_facts import Volume
-from ..._model.disk_format import QCOW2
 from ..._model.image.qcow2 import BrokenQcow2Error, read_header
 from ..._model.spec.fields.units import format_size
-from ..._model.xml.disk_source import BLOCK, DiskSource
+from ..._model.xml.disk_source import BLOCK, QCOW2, DiskSource
 from ..hypervisor_view import HypervisorView
 from ..plan import Step
 from .found import find, is_known

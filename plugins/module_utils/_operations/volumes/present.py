@@ -20,12 +20,11 @@ from ..._host.storage.transfer.compare import holds
 from ..._host.storage.transfer.fill import require_no_sender, upload_of
 from ..._host.storage.usage import UNUSED
 from ..._host.storage.volume_facts import Volume
-from ..._model.disk_format import QCOW2, RAW, format_by_name
 from ..._model.free_space import require_free_space
 from ..._model.metadata.machine import CreationNote, VolumeNote
 from ..._model.spec.fields.units import format_size
 from ..._model.spec.resources.volume import ISO, VolumeSpec
-from ..._model.xml.disk_source import FILE, NETWORK
+from ..._model.xml.disk_source import FILE, NETWORK, QCOW2, RAW, format_by_name
 from ..hypervisor_view import HypervisorView
 from ..plan import Step
 from ..resources import ResourcePlan

@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Callable, Sequence
 
 from ..._host.connection import VirConnect
-from ..._model.meter import some_of
+from ..._host.progress import some_of
 from .console_log import read_console_log
 from .diagnosis import diagnose
 from .look import find_domains, look

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A new volume that gets the content of a file of this host, through libvirt, or is wiped.
 
-As long as it is not whole it begins with the mark of who sends it (upload_mark.py), so that nothing takes it for an
+As long as it is not whole it begins with the mark of who sends it (image/marks.py), so that nothing takes it for an
 image, and whoever finds it after a killed run can tell that nobody needs it.
 """
 
@@ -16,10 +16,9 @@ import typing as t
 
 from ...._base.errors import ConflictError, NotFoundError
 from ...._base.xml import etree
-from ...._model.disk_format import RAW
-from ...._model.image.upload_mark import MARK_BYTES, Upload, read_upload
+from ...._model.image.marks import MARK_BYTES, Upload, read_upload
 from ...._model.metadata.machine import VolumeNote
-from ...._model.xml.disk_source import FILE
+from ...._model.xml.disk_source import FILE, RAW
 from ...connection import VirConnect, host_name, translate_errors
 from ...storage import volumes
 from ..pool_refresh import refresh_pool

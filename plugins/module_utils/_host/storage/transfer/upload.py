@@ -13,7 +13,7 @@ import threading
 import typing as t
 
 from ...._base.errors import HostError, stopped
-from ...._model.image.upload_mark import MARK_BYTES, Upload
+from ...._model.image.marks import MARK_BYTES, Upload
 from ...connection import VirConnect, libvirt, translate_errors
 from ..volume_bytes import write_start
 

@@ -12,7 +12,7 @@ import threading
 import typing as t
 import uuid
 
-from ...._model.image.upload_mark import Upload
+from ...._model.image.marks import Upload
 from ...identity import boot_identity, host_identity, process_start_ticks
 
 _sending: set[str] = set()

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from ...._base.errors import InputError, Mistakes
 from ...._base.xml import MIB
-from ...disk_format import QCOW2, RAW
 from ...image.checksum import Checksum, parse_checksum
+from ...xml.disk_source import QCOW2, RAW
 from ..fields import validators
 from ..fields.given import GivenOptions
 from ..fields.table import Field, TextField

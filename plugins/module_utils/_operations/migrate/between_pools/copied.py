@@ -15,9 +15,8 @@ from ...._base.xml import etree
 from ...._host.connection import VirConnect, libvirt
 from ...._host.machines.domains import description_of
 from ...._host.storage.pools import Pools
-from ...._model.disk_format import driver_format
 from ...._model.metadata.migration import MigrationNote, VolumeRef
-from ...._model.xml.disk_source import DiskSource
+from ...._model.xml.disk_source import DiskSource, driver_format
 from ..endpoints.location import is_active
 
 

@@ -14,8 +14,7 @@ from ...._base.xml import etree
 from ...._host.storage.file_chain import file_id
 from ...._host.storage.pools import Pool
 from ...._host.storage.volume_facts import Volume
-from ...._model.disk_format import driver_format
-from ...._model.xml.disk_source import FILE, DiskSource
+from ...._model.xml.disk_source import FILE, DiskSource, driver_format
 from ...hypervisor_view import HypervisorView
 from ..endpoints.options import ALL, MigrationOptions
 from ..endpoints.source_and_target import MigrationTarget, SourceMachine

@@ -14,16 +14,15 @@ from ...._base.errors import ConflictError, InputError, NotFoundError, Unsupport
 from ...._base.xml import etree, need
 from ...._host.connection import translate_errors
 from ...._host.storage.pools import Pool
+from ...._host.storage.shared_pools import is_shared
 from ...._host.storage.volume_facts import Volume, find_volume
-from ...._model.disk_format import driver_format
 from ...._model.image.name import parse_image_volume
 from ...._model.metadata.migration import VolumeIdentity, VolumeRef
-from ...._model.xml.disk_source import FILE, NETWORK, DiskSource
+from ...._model.xml.disk_source import FILE, NETWORK, DiskSource, driver_format
 from ...hypervisor_view import HypervisorView
 from ..endpoints.options import ALL, NONE, MigrationOptions
 from ..endpoints.source_and_target import MigrationTarget, SourceMachine
 from .cleanup import manual_deletion
-from .shared import is_shared
 from .volume_identity import is_the_one
 
 # SHARED: both hypervisors see it. MIRROR: QEMU copies it while the machine runs. CONTENT: we copy it, nobody writes to

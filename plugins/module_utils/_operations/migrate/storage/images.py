@@ -28,8 +28,8 @@ from ...._host.storage.transfer.upload import send_file, send_mark
 from ...._host.storage.transfer.uploader import Sender, ask_sender, new_upload, sending
 from ...._host.storage.volume_bytes import read_start
 from ...._host.storage.volume_facts import find_volume
+from ...._model.image.marks import MARK_BYTES, Upload, read_upload
 from ...._model.image.name import PRIVATE_MODE, STORED_MODE, parse_image_volume
-from ...._model.image.upload_mark import MARK_BYTES, Upload, read_upload
 from ...._model.metadata.migration import VolumeRef
 from ..endpoints.location import Endpoints
 from .cleanup import manual_deletion

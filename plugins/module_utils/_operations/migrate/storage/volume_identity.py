@@ -14,16 +14,14 @@ import contextlib
 import dataclasses
 import os
 import typing as t
-from decimal import Decimal
 
 from ...._base.errors import NotFoundError, UnsupportedError
 from ...._host.connection import VirConnect, translate_errors
 from ...._host.storage.pools import Pool
 from ...._host.storage.transfer.upload import send_mark
 from ...._host.storage.volume_bytes import mark_qcow2, read_start
-from ...._host.storage.volume_facts import describe_volume
-from ...._model.image.qcow2_mark import HEAD_BYTES, read_qcow2_mark
-from ...._model.image.upload_mark import Upload, read_upload
+from ...._host.storage.volume_facts import last_written
+from ...._model.image.marks import HEAD_BYTES, Upload, read_qcow2_mark, read_upload
 from ...._model.metadata.migration import VolumeIdentity, VolumeRef
 from ...._model.xml.disk_source import FILE
 
@@ -53,7 +51,7 @@ def identify_made(pool: Pool, volume: t.Any, conn: VirConnect, upload: Upload, *
 
 def identify_whole(pool: Pool, volume: t.Any) -> VolumeIdentity:
     """What tells a volume on the target whose content has been sent."""
-    return VolumeIdentity(key=_key(pool, volume), written=_written(volume))
+    return VolumeIdentity(key=_key(pool, volume), written=last_written(volume))
 
 
 def identify_source(pool: Pool, name: str, mark: str) -> VolumeIdentity:
@@ -75,7 +73,7 @@ def is_the_one(pool: Pool, ref: VolumeRef, conn: VirConnect) -> bool | None:
             identity = ref.identity
             if identity.key:
                 return bool(volume.key() == identity.key)
-            if identity.written and identity.written == _written(volume):
+            if identity.written and identity.written == last_written(volume):
                 return True
     except NotFoundError:
         return None
@@ -89,20 +87,6 @@ def is_as_it_was_made(pool: Pool, ref: VolumeRef, conn: VirConnect) -> bool:
     """
     identity = dataclasses.replace(ref.identity, key="")
     return is_the_one(pool, dataclasses.replace(ref, identity=identity), conn) is not False
-
-
-class LastChange(t.NamedTuple):
-    """When a file was last changed, in seconds, and its size in bytes."""
-
-    time: Decimal
-    size: str
-
-
-def last_change(pool: Pool, name: str) -> LastChange | None:
-    """Of a volume; None where libvirt does not tell the time."""
-    with translate_errors(f"cannot find volume {name} of pool {pool.name}"):
-        time, _blank, size = _written(pool.handle.storageVolLookupByName(name)).partition(" ")
-    return LastChange(Decimal(time), size) if time else None
 
 
 def _marks(pool: Pool, volume: t.Any, conn: VirConnect) -> set[str]:
@@ -124,11 +108,3 @@ def _key(pool: Pool, volume: t.Any) -> str:
         return ""
     with translate_errors(f"cannot inspect volume {volume.name()} of pool {pool.name}"):
         return str(volume.key())
-
-
-def _written(volume: t.Any) -> str:
-    """Of a file, the time of its last change and its size; nothing where libvirt does not tell the time."""
-    with translate_errors(f"cannot inspect volume {volume.name()}"):
-        root = describe_volume(volume, f"volume {volume.name()}")
-    time = root.findtext("target/timestamps/mtime")
-    return f"{time} {root.findtext('capacity')}" if time and root.get("type", FILE) == FILE else ""

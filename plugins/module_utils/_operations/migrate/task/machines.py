@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 from ...._base.errors import InputError, VirtError, as_virt_error, outcome, own_error, stopped
 from ...._host.connection import VirConnect, make_uri, open_connection, translate_errors
 from ...._host.locks import machine_lock
-from ...._host.progress import ProgressFile
-from ...._model.meter import ProgressMeter
+from ...._host.progress import ProgressFile, ProgressMeter
 from ...._operations import plan
 from ...hypervisor_view import HypervisorView
 from ..between_pools.plan import plan_between_pools

@@ -5,26 +5,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import types
-import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock, require_root
-from ansible_collections.brine.virt.plugins.modules import (
-    virt_claim,
-    virt_image,
-    virt_init,
-    virt_maintenance,
-    virt_migrate,
-    virt_power,
-    virt_purge,
-)
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock
 
 
 def test_it_is_not_where_everybody_may_make_files() -> None:
@@ -109,56 +96,3 @@ def test_what_root_cannot_open_either_does_not_ask_for_root(tmp_path: Path, kind
     ):
         pass
     assert "root" not in str(refused.value).replace(str(tmp_path), "")
-
-
-@pytest.mark.parametrize(
-    "uri", ["qemu:///system", "qemu+unix:///system", "qemu:///system?mode=legacy", "lxc:///system"]
-)
-def test_who_cannot_hold_roots_lock_does_not_change_the_whole_hypervisor(
-    monkeypatch: pytest.MonkeyPatch, uri: str
-) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    sentence = "virt_init changes the machines of the whole hypervisor, and needs root: run it with become: true"
-    with pytest.raises(HostError, match=f"^{sentence}$"):
-        require_root("virt_init", uri)
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    require_root("virt_init", uri)
-
-
-# Of another host root here holds no lock either.
-@pytest.mark.parametrize("uri", ["qemu:///session", "test:///system", "test:///default", "qemu+tls://hv1/system"])
-def test_machines_of_ones_own_need_no_root(monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    require_root("virt_init", uri)
-
-
-@pytest.mark.parametrize("check_mode", [False, True])
-@pytest.mark.parametrize(
-    ("module", "options", "changes"),
-    [
-        (virt_init, {"name": "web1"}, "machines"),
-        (virt_claim, {"machines": [{"name": "web1", "memory_mib": 1, "vcpus": 1}]}, "machines"),
-        (virt_claim, {"withdraw": {"web1": "token"}}, "machines"),
-        (virt_migrate, {"name": "web1", "target": "hv2"}, "machines"),
-        (virt_power, {"name": "web1", "state": "stopped", "timeout": -1}, "machines"),
-        (virt_purge, {"name": ""}, "machines"),
-        (virt_image, {"name": "debian", "path": "/none"}, "images"),
-        (virt_maintenance, {}, "maintenance"),
-    ],
-)
-def test_each_module_that_takes_a_lock_refuses_first(
-    monkeypatch: pytest.MonkeyPatch,
-    module: types.ModuleType,
-    options: dict[str, t.Any],
-    changes: str,
-    check_mode: bool,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Whatever is wrong besides, and without a connection."""
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    name = module.__name__.rpartition(".")[2]
-    with patch_module_args({**options, "_ansible_check_mode": check_mode}), pytest.raises(SystemExit):
-        module.main()
-    assert json.loads(capsys.readouterr().out)["msg"] == (
-        f"{name} changes the {changes} of the whole hypervisor, and needs root: run it with become: true"
-    )

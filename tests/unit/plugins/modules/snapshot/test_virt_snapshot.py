@@ -26,7 +26,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
     KnownSnapshot,
     list_snapshots,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import HowFar, ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
@@ -36,7 +36,6 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapsho
     read_work,
     work_to_bare_xml,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
 from ansible_collections.brine.virt.plugins.module_utils._operations import step_watch
 from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete, machines, revert, take

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.source_file import source_file
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import SourceFile
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import HEAD_BYTES, add_qcow2_mark
+from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import HEAD_BYTES, add_qcow2_mark
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.info.job_progress
     memory_in,
     merges_in,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import HowFar
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import HowFar
 
 # virDomainGetJobStats, virDomainGetBlockJobInfo: names and meaning are libvirt's, the figures are made up.
 SAVING = {"type": 2, "operation": 6, "memory_total": 1000, "memory_processed": 640, "memory_remaining": 300}

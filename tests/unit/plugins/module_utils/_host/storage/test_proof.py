@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer 
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import create_copy
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import create_empty, create_filled
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
+from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import (
     HEAD_BYTES,
     add_qcow2_mark,
     read_qcow2_mark,

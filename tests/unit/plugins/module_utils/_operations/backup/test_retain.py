@@ -18,11 +18,10 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import directory, merge, verify
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import Backups, list_backups
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile, ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup import kept, machines, retain
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import preview, verify_all
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep, chosen
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup import retain
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult

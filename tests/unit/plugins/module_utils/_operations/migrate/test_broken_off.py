@@ -29,7 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     read_migration_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import broken_off, steps, switch
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import steps, switch
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import (
     MigrationContext,
     MigrationPlan,
@@ -108,8 +108,8 @@ def note_of(domain: t.Any) -> MigrationNote | None:
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable[..., Both]]:
     """What makes both. The test driver pauses and ends a machine only for its user; of hv1, this says: a migration."""
     monkeypatch.setattr(steps, "hypervisor_lock", functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks")))
-    monkeypatch.setattr(broken_off, "_SETTLE_SECONDS", 0.1)
-    monkeypatch.setattr(broken_off, "_ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(switch, "_SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(switch, "_ANSWER_SECONDS", 0.1)
     # The connections of a test driver know nothing of each other.
     monkeypatch.setattr(Endpoints, "reconnected", lambda self: self)
     with ExitStack() as stack:
@@ -307,7 +307,7 @@ PAUSED, RUNNING, OFF = libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_RUNNING, li
 )
 def test_what_is_to_be_done_is_never_against_the_one_that_runs(here: Presence, there: Presence, words: str) -> None:
     """The test driver has no such states."""
-    _what, hint = broken_off._words("web1", Presences(here, there), "hv2")
+    _what, hint = switch._words("web1", Presences(here, there), "hv2")
     assert words in hint
 
 

@@ -511,7 +511,7 @@ def big_volume(name: str) -> str:
 
 def _broken_off(world: World_, monkeypatch: pytest.MonkeyPatch, disk_of_web2: str) -> t.Any:
     """A machine whose move broke off when all of its large disk was there, and another one, web2."""
-    monkeypatch.setattr(identity, "_written", lambda _volume: "at noon")
+    monkeypatch.setattr(identity, "last_written", lambda _volume: "at noon")
     note = _note("hv1", "hv2").replace("qemu+tls://hv2/system", "test:///pools/target.xml")
     plan: t.Any = world(
         disks=disk("vda", "/pools/default/web1-big.qcow2"),
@@ -595,7 +595,7 @@ def _half_moved(
     written: when the volume there was written to last, by the note.
     """
     # The test driver does not tell the time.
-    monkeypatch.setattr(identity, "_written", lambda _volume: "at noon")
+    monkeypatch.setattr(identity, "last_written", lambda _volume: "at noon")
     note = _note("hv1", there).replace("autostart='no'", "autostart='no' running='no'")
     note = note.replace("qcow2'/>", f"qcow2' written='{written}'/>")
     note = note.replace("qemu+tls://hv2/system", uri or "test:///pools/target.xml")

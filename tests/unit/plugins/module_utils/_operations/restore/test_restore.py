@@ -33,10 +33,9 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge impo
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import redefine
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile, ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY, VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import Claim, make_claims
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor

@@ -16,7 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import fill
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.fill import FilledVolume
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import MARK_BYTES, read_upload
+from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import MARK_BYTES, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import absent, creation, present
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import disk
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volumes.volume_host import VolumeHost

@@ -31,7 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
     leftovers,
     snapshots_inside,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2_mark import (
+from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import (
     HEAD_BYTES,
     add_qcow2_mark,
     read_qcow2_mark,

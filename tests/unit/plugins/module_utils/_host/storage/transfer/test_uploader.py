@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
     new_upload,
     sending,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload
+from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import Upload
 
 
 @pytest.fixture(autouse=True)

@@ -142,7 +142,7 @@ def left_over(conn: t.Any, *made: VolumeRef) -> tuple[t.Any, MigrationNote]:
 def test_what_an_offline_move_defined_goes_when_its_disks_are_untouched(
     conn: t.Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(volume_identity, "_written", lambda volume: f"{volume.name()} at noon")
+    monkeypatch.setattr(volume_identity, "last_written", lambda volume: f"{volume.name()} at noon")
     _domain, note = left_over(conn, VolumeRef("files", "disk", VolumeIdentity(written="disk at noon")))
     cleanup._drop_left_over(conn, UUID, note)
     assert conn.listAllDomains() == []

@@ -24,7 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer 
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import SentFile
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import send_file, send_mark
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import Upload, read_upload
+from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import Upload, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import Endpoints
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import images as migrated_images
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.disks import BaseImage

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.brine.virt.plugins.module_utils._model.image.other_formats import (
-    Read,
+from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     referenced_by_qed,
     referenced_by_vmdk,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 import Read
 
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import is_shared
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import volume_identity as identity
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage.shared import is_shared
 
 
 def pool(ceph_pool: str, *monitors: str) -> Pool:
@@ -95,5 +95,5 @@ def test_in_check_mode_a_volume_that_was_changed_at_the_same_time_is_the_same(
         def written(volume: t.Any) -> str:
             return next(seen[id(volume.connect())])
 
-        monkeypatch.setattr(identity, "_written", written)
+        monkeypatch.setattr(shared_pools, "last_written", written)
         assert is_shared(here, Pools(target).get("vms"), "web1.raw", seen=True, probe=False) is wanted

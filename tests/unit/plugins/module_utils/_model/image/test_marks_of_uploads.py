@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import disk_format
-from ansible_collections.brine.virt.plugins.module_utils._model.image.upload_mark import (
+from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import (
     MARK_BYTES,
     Upload,
     read_mark,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
-from ansible_collections.brine.virt.plugins.module_utils._model.meter import ProgressMeter, describe, format_seconds
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressMeter, describe, format_seconds
 
 
 class _Clock:

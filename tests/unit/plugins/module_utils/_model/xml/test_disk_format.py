@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from ansible_collections.brine.virt.plugins.module_utils._model.disk_format import noted_format
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import notes_from_element
+from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import noted_format
 
 
 @pytest.mark.parametrize(
