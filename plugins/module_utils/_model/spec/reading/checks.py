@@ -20,7 +20,7 @@ from ..nic import Nic
 
 _OF_SERIAL = "serial"
 # What libvirt takes from the serial device for the console that is on it.
-_SOURCE = ("type", "host", "port", "mode", "path", "tls", "protocol", "target_port")
+_SOURCE = ("type", "host", "port", "mode", "path", "tls", "protocol", "log", "target_port")
 # What a serial device has of these without a word.
 _PLAIN_SOURCE = {"tls": False, "protocol": "raw", "target_port": 0}
 
@@ -161,6 +161,7 @@ def check_references(
 
     if "consoles" in hardware and new("consoles"):
         _check_first_console(hardware, options, have)
+        _check_other_consoles(hardware["consoles"], options)
     cpu, known = hardware.get("cpu", {}), have.get("cpu") or {}
     if new("cpu"):
         _check_mode(cpu, known, options)
@@ -188,6 +189,17 @@ def _check_first_console(hardware: Mapping[str, t.Any], options: GivenOptions, h
             where=f"{options.at('consoles')}[0]",
             hint="Write it in serials instead, or give it target_type: virtio",
         )
+
+
+def _check_other_consoles(consoles: Sequence[Values], options: GivenOptions) -> None:
+    """libvirt refuses another one on a serial device, or makes one on virtio of it."""
+    for index, console in enumerate(consoles[1:], 1):
+        if console.get("target_type", _OF_SERIAL) == _OF_SERIAL:
+            raise InputError(
+                "only the first console is on a serial device",
+                where=f"{options.at('consoles')}[{index}]",
+                hint="Give it target_type: virtio",
+            )
 
 
 def _check_mode(cpu: Mapping[str, t.Any], known: Mapping[str, t.Any], options: GivenOptions) -> None:
