@@ -420,8 +420,8 @@ machines:
           kept_at_source: false
     kept_volumes:
       description:
-        - Volumes that should have been deleted and were not, each with the reason and what to do. These are also shown
-          as warnings.
+        - Volumes that should have been deleted and were not, and those that were made for the machine and are none of
+          its disks any more, each with the reason and what to do. These are also shown as warnings.
       returned: always
       type: list
       elements: str

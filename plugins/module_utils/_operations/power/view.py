@@ -216,8 +216,8 @@ def _taken_unseen(handle: t.Any, defined: etree._Element, *, active: bool) -> Vi
         if snapshot is None or not is_local(handle.connect().getURI()) or snapshot in handle.snapshotListNames():
             return None
     places = written_places(defined, "file")
-    files = {snapshot_file(name, target, place, snapshot): place for target, place in places.items()}
-    files = [file for file, place in files.items() if file not in places.values() and is_backed_by(file, place)]
+    possible = {snapshot_file(name, target, place, snapshot): place for target, place in places.items()}
+    files = [file for file, place in possible.items() if file not in places.values() and is_backed_by(file, place)]
     if not any(map(is_open_in_qemu if active else has_content, files)):
         return None
     newer = None if active else next(filter(None, map(newer_below, files)), None)
