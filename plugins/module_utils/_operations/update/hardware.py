@@ -45,7 +45,7 @@ def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
         for field, want in wanted
         if not _is_as_requested(field, _defined_value(field, want, draft), want)
     }
-    if set(new) - {"vcpus", "memory"}:
+    if set(new) - {"memory"}:
         # What the machine has already it may keep, whatever the hypervisor says of itself.
         asked = replace(machine, hardware=new, firmware=None)
         draft.hypervisor.guests.check(asked, need(draft.domain.xml, "os/type").get("machine", ""), where)

@@ -64,7 +64,11 @@ class _Cpu(GroupField):
                 hint="Give a model, or leave fallback out",
             )
         mode, of_cpu = values.get("mode", known.get("mode", "custom")), bool(values.get("model") or of_model)
-        if "match" in values and not of_cpu and (values["match"], mode) != (known.get("match"), known.get("mode")):
+        if (
+            "match" in values
+            and not of_cpu
+            and (values["match"], mode) != (known.get("match"), known.get("mode", "custom"))
+        ):
             raise InputError(
                 f"mode {mode} has no match" if mode != "custom" else "without a model there is nothing to match",
                 where=inside(where, "match"),
