@@ -67,6 +67,21 @@ def test_a_second_run_has_nothing_to_do(host: Host, more: dict[str, t.Any]) -> N
         assert not host.plan({"name": "b", **more})[0].steps
 
 
+@pytest.mark.parametrize("before", [None, {}, {"graphics": "vnc"}])
+@pytest.mark.parametrize(("video", "card"), [(False, "none"), ("none", "none"), (True, "virtio"), ("qxl", "qxl")])
+def test_a_console_has_the_card_that_is_asked_for_at_once(
+    host: Host, before: dict[str, t.Any] | None, video: t.Any, card: str
+) -> None:
+    """libvirt gives a machine with a console and no card one of its own choice."""
+    spec = {"name": "a", "graphics": "vnc", "video": video}
+    if before is not None:
+        host.make({"name": "a", **before})
+    host.make(spec)
+    models = parse_xml(host.conn.lookupByName("a").XMLDesc(2)).findall("devices/video/model")
+    assert [model.get("type") for model in models] == [card]
+    assert not host.plan(spec)[0].steps
+
+
 def consoles(host: Host) -> list[str]:
     xml = parse_xml(host.conn.lookupByName("a").XMLDesc(2))
     return [target.get("type", "") for target in xml.iterfind("devices/console/target")]
