@@ -87,6 +87,13 @@ def consoles(host: Host) -> list[str]:
     return [target.get("type", "") for target in xml.iterfind("devices/console/target")]
 
 
+def test_no_serial_device_and_a_console_on_one_are_refused_of_a_machine_that_has_both(host: Host) -> None:
+    """libvirt would make a serial device of the console again."""
+    host.make({"name": "a"})
+    with pytest.raises(InputError, match=r"consoles\[0\]: the first console is the first serial device, and there is"):
+        read_known(host, {"serials": [], "consoles": ["pty"]})
+
+
 def test_a_console_on_another_device_is_still_compared(host: Host) -> None:
     host.make({"name": "a", "consoles": [{"type": "pty", "target_type": "virtio"}]})
     two = [{"type": "pty", "target_type": "virtio"}] * 2
