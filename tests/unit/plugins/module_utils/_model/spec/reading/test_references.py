@@ -98,6 +98,7 @@ REFUSED: list[tuple[dict[str, t.Any], str, dict[str, t.Any]]] = [
         "consoles[0]",
         {"consoles": [{"log": "/var/log/a"}], "serials": [{"log": "/var/log/a"}]},
     ),
+    ({"consoles": ["pty"], "serials": []}, "consoles[0]", {"consoles": [], "serials": []}),
     (
         {"consoles": ["pty", "pty"]},
         "consoles[1]",
