@@ -22,7 +22,7 @@ from ..._host.storage.ceph import qemu_name
 from ..._host.storage.full_disk import disk_full
 from ..._host.storage.pools import Pool
 from ..._host.storage.proof import has_marks, mark_volume, unfinished_of
-from ..._host.storage.transfer.uploader import new_upload, sending
+from ..._host.storage.transfer.upload import new_upload, sending
 from ..._host.storage.volumes import create_empty, space_request
 from ..._model.backup.manifest import SEED, DiskEntry, Manifest
 from ..._model.backup.restored_domain import NewDisk
