@@ -21,11 +21,10 @@ from .._host.facts.networks import (
 )
 from .._host.machines.domains import Domain, list_domains, macs_in_use
 from .._host.storage.file_chain import file_id
-from .._host.storage.pools import Pool, Pools
+from .._host.storage.pools import Pool, Pools, SpaceRequest
 from .._host.storage.usage import AskElsewhere, Usage
 from .._host.storage.volumes import volume_exists, volume_names
 from .._model.attachments import nic_source, nic_type
-from .._model.free_space import SpaceRequest
 from .._model.xml.disk_source import FILE, NETWORK, RAW, DiskSource, driver_format, noted_format, safest_format
 
 

@@ -238,48 +238,25 @@ def left_behind(
     hosts: t.Container[str],
     last_seen: Mapping[str, Sequence[str]] | None,
     options: PlacementOptions,
+    *,
+    to_remove: bool = False,
 ) -> tuple[None, str] | None:
-    """Why a machine that was seen on a hypervisor which nobody asks any more is not to be made now, or None."""
-    gone = gone_homes(machine, hosts, last_seen, options)
-    if not gone:
-        return None
-    return None, (
-        f"it was seen on {' and '.join(gone)}, which is not among the hypervisors now; created on another one, it "
-        "would exist twice, with the same addresses. Put that hypervisor back into the inventory, or name this "
-        f"machine's hypervisor, or place it with -e virt_unseen=place. {_never_back(gone)}. If it is another cloud "
-        "that has a machine of this name there, give each cloud its own file of host keys: known_hosts of its live "
-        "inventory, and virt_known_hosts"
-    )
+    """Why a machine that was seen on a hypervisor which nobody asks any more is not to be made now, or None.
 
-
-def not_removed(
-    machine: Machine,
-    hosts: t.Container[str],
-    last_seen: Mapping[str, Sequence[str]] | None,
-    options: PlacementOptions,
-) -> tuple[None, str] | None:
-    """Why it is not known whether a machine that is to be removed is gone, if nobody asks the hypervisor where it was
-    seen; or None."""
-    gone = gone_homes(machine, hosts, last_seen, options)
-    if not gone:
-        return None
-    return None, (
-        f"it is to be removed, and was seen on {' and '.join(gone)}, which is not among the hypervisors now. Put that "
-        f"hypervisor back into the inventory. {_never_back(gone)}"
-    )
-
-
-def gone_homes(
-    machine: Machine,
-    hosts: t.Container[str],
-    last_seen: Mapping[str, Sequence[str]] | None,
-    options: PlacementOptions,
-) -> list[str]:
-    """Where a machine was seen that nobody asks any more; none where that does not matter."""
+    to_remove: why it is not known whether it is gone.
+    """
     if machine.hypervisor is not None or options.unseen == "place":
-        return []
-    return [host for host in (last_seen or {}).get(machine.name, ()) if host not in hosts]
-
-
-def _never_back(gone: Sequence[str]) -> str:
-    return f"If it never comes back, take it out for good: brine.virt.retire -e from={gone[0]} -e lost=true"
+        return None
+    gone = [host for host in (last_seen or {}).get(machine.name, ()) if host not in hosts]
+    if not gone:
+        return None
+    seen = f"was seen on {' and '.join(gone)}, which is not among the hypervisors now"
+    never_back = f"If it never comes back, take it out for good: brine.virt.retire -e from={gone[0]} -e lost=true"
+    if to_remove:
+        return None, f"it is to be removed, and {seen}. Put that hypervisor back into the inventory. {never_back}"
+    return None, (
+        f"it {seen}; created on another one, it would exist twice, with the same addresses. Put that hypervisor back "
+        "into the inventory, or name this machine's hypervisor, or place it with -e virt_unseen=place. "
+        f"{never_back}. If it is another cloud that has a machine of this name there, give each cloud its own file of "
+        "host keys: known_hosts of its live inventory, and virt_known_hosts"
+    )

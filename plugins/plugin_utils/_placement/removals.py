@@ -12,7 +12,7 @@ from ...module_utils._base.errors import ConflictError, InputError, VirtError
 from ...module_utils._model.spec.machine import Machine
 from .._one_home import one_home
 from .capacity import HostCapacity
-from .homes import between_two, homes_of, no_answer, not_removed
+from .homes import between_two, homes_of, left_behind, no_answer
 from .options import PlacementOptions
 
 
@@ -60,7 +60,7 @@ def find_removals(
             continue
         unseen = _unseen(machine, home, silent, options, homes.get(machine.name))
         if unseen is None and home is None:
-            unseen = not_removed(machine, {*capacities, *silent}, last_seen, options)
+            unseen = left_behind(machine, {*capacities, *silent}, last_seen, options, to_remove=True)
         if unseen is not None:
             found.refused[index] = unseen
         elif home is None:

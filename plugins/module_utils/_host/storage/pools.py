@@ -1,7 +1,8 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The storage pools of a hypervisor, and what each type of pool can do. https://libvirt.org/storage.html
+"""The storage pools of a hypervisor, what each type of pool can do, and whether there is space for what is to be made.
+https://libvirt.org/storage.html
 
 One look-up of all pools serves all machines of a task.
 """
@@ -15,11 +16,13 @@ import re
 import shlex
 import threading
 import typing as t
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, VirtError, one_of_these
 from ..._base.files import missing_mount
 from ..._base.xml import MIB, attribute, etree, read_description
+from ..._model.spec.fields.units import format_size
 from ..._model.xml.disk_source import BLOCK, FILE, NETWORK, DiskSource, network_source
 from ..connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
 from .file_chain import Watch
@@ -70,6 +73,21 @@ _NAME_PREFIXES = {"iscsi-direct": "unit:0:0:"}
 
 # Free space of one file system that was asked for twice differs by less than this share of all of it.
 _SAME_SPACE_SHARE = 0.001
+
+
+@dataclass(frozen=True)
+class SpaceRequest:
+    """The space that one new volume takes at once.
+
+    pool: the pool's name. shared: what its space is taken from; pools on one file system have the same.
+    available_bytes: the space that is left there. needed_bytes: what the volume takes, nothing for one that grows as it
+    is written to.
+    """
+
+    pool: str
+    shared: str
+    available_bytes: int
+    needed_bytes: int
 
 
 @dataclass(frozen=True)
@@ -139,6 +157,10 @@ class Pool:
         """Whether a volume of this size is what one gets who requests that size here."""
         return 0 <= found_bytes - requested_bytes < self.rounding_bytes
 
+    def request_space(self, needed_bytes: int) -> SpaceRequest:
+        """So much of its space for one new volume."""
+        return SpaceRequest(self.name, self.space_source, self.available_bytes, needed_bytes)
+
     def require_overlay(self, where: str | None = None) -> None:
         """Raise UnsupportedError, with what to do instead, when overlays cannot be made here."""
         if not self.can_overlay:
@@ -205,6 +227,26 @@ class Pool:
             return f"{_NAME_PREFIXES.get(self.type, '')}{name[len(prefix) :]}"
         folder, name = posixpath.split(source.path)
         return name if source.type != NETWORK and self.path and folder == self.path else None
+
+
+def require_free_space(requests: Iterable[SpaceRequest], where: str | None = None) -> None:
+    """Raise ConflictError when the requests together want more than there is, counting what pools share only once."""
+    by_place: dict[str, list[SpaceRequest]] = {}
+    for request in requests:
+        by_place.setdefault(request.shared, []).append(request)
+    for group in by_place.values():
+        needed = sum(request.needed_bytes for request in group)
+        available = min(request.available_bytes for request in group)
+        if needed > available:
+            names = sorted({repr(request.pool) for request in group if request.needed_bytes})
+            who = (
+                f"pool {names[0]} has" if len(names) == 1 else f"pools {', '.join(names)} count as one file system with"
+            )
+            raise ConflictError(
+                f"{who} {format_size(available)} free, the new volumes need {format_size(needed)} at once",
+                where=where,
+                hint="Free some space, choose another pool, or use overlays instead of copies",
+            )
 
 
 def not_mounted(name: str, path: str, where: str | None = None) -> ConflictError | None:

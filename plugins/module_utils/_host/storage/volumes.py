@@ -15,13 +15,12 @@ from collections.abc import Iterator
 from ..._base.commands import run_program
 from ..._base.errors import ConflictError, HostError, NotFoundError, UnsupportedError, VirtError, single_line
 from ..._base.xml import MIB, attribute, etree, need, read_description
-from ..._model.free_space import SpaceRequest
 from ..._model.spec.fields.units import format_size
 from ..._model.xml.disk_source import BLOCK, FILE
 from ..connection import VirConnect, by_name, libvirt, suppress_codes, translate_error, translate_errors
 from .ceph import has_bindings, open_cluster, remove_own_snapshots, require_no_snapshots_in_use
 from .pool_refresh import ZFS_DEVICES, refresh_pool
-from .pools import Pool, full_pool_named
+from .pools import Pool, SpaceRequest, full_pool_named
 from .proof import mark_volume
 from .volume_bytes import device_bytes, write_start, zero_logical
 from .volume_facts import Volume, find_volume
@@ -54,7 +53,7 @@ def space_request(pool: Pool, *, size_bytes: int, copied_bytes: int = 0) -> Spac
     size_bytes: its size for the guest. copied_bytes: what a full copy that shares no blocks brings in.
     """
     needed_bytes = copied_bytes if pool.thin else size_bytes
-    return SpaceRequest(pool.name, pool.space_source, pool.available_bytes, needed_bytes)
+    return pool.request_space(needed_bytes)
 
 
 def create_empty(

@@ -44,12 +44,10 @@ class AdoptionResult:
 def plan_adoptions(conn: VirConnect, names: Sequence[str], disks: Sequence[str]) -> list[AdoptionResult]:
     """A plan for each machine, in order; nothing is changed. What keeps one from being adopted is its own error."""
     view = HypervisorView(conn)
-    results = []
-    for name in dict.fromkeys(names):
-        result = AdoptionResult(name, name in view.domains)
+    results = [AdoptionResult(name, name in view.domains) for name in dict.fromkeys(names)]
+    for result in results:
         with own_error(result):
-            result.plan = plan_adoption(name, view, disks)
-        results.append(result)
+            result.plan = plan_adoption(result.name, view, disks)
     return results
 
 

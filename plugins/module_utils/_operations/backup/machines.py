@@ -33,11 +33,10 @@ _LEFT_STAYS = "what an interrupted run has left stays"
 
 def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> list[BackupResult]:
     """What backing up the machines would come to, for check mode."""
-    results = []
-    for name in dict.fromkeys(names):
-        result = BackupResult(name)
+    results = [BackupResult(name) for name in dict.fromkeys(names)]
+    for result in results:
         with own_error(result):
-            plan = result.plan = plan_backup(conn, name, options)
+            plan = result.plan = plan_backup(conn, result.name, options)
             require_room(plan, options, plan.backups.unfinished_bytes)
             result.backups = plan.backups
             ended: list[str] = []
@@ -45,13 +44,12 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
                 with noted(result, _LEFT_STAYS):
                     kept = KeptBackups(conn, plan.backups, result.kept)
                     ended = [left.id for left in plan.backups.merging if kept.can_change(left)]
-                    result.actions += [end_words(left, name) for left in ended]
+                    result.actions += [end_words(left, result.name) for left in ended]
                     result.actions += [tidy_words(plan.backups, left) for left in kept.unfinished()]
             result.actions.append(plan.words)
             with noted(result, STAY):
                 foresee(conn, result, plan, options, ended)
             result.note_broken()
-        results.append(result)
     return results
 
 
@@ -59,16 +57,14 @@ def back_up(
     conn: VirConnect, names: Sequence[str], options: BackupOptions, stop: threading.Event, progress: ProgressFile
 ) -> list[BackupResult]:
     """Back up the machines."""
-    results = []
-    for name in dict.fromkeys(names):
-        result = BackupResult(name)
+    results = [BackupResult(name) for name in dict.fromkeys(names)]
+    for result in results:
         began = time.monotonic()
         with own_error(result):
             if stop.is_set():
                 raise stopped()
-            _back_up(conn, result, options, stop, ProgressMeter(progress.write_line, name))
+            _back_up(conn, result, options, stop, ProgressMeter(progress.write_line, result.name))
         result.seconds = time.monotonic() - began
-        results.append(result)
     return results
 
 
@@ -145,12 +141,10 @@ def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions, stop: 
 
 def preview_verify(names: Sequence[str], options: BackupOptions) -> list[BackupResult]:
     """What verify_all would read back, for check mode."""
-    results = []
-    for name in dict.fromkeys(names):
-        result = BackupResult(name)
+    results = [BackupResult(name) for name in dict.fromkeys(names)]
+    for result in results:
         with own_error(result):
             result.to_verify = [one.id for one in _there(result, options).newest_first()]
-        results.append(result)
     return results
 
 
@@ -158,14 +152,12 @@ def verify_all(
     names: Sequence[str], options: BackupOptions, stop: threading.Event, progress: ProgressFile
 ) -> list[BackupResult]:
     """Read all backups of the machines back. The machines themselves need not be there."""
-    results = []
-    for name in dict.fromkeys(names):
-        result = BackupResult(name)
+    results = [BackupResult(name) for name in dict.fromkeys(names)]
+    for result in results:
         began = time.monotonic()
         with own_error(result):
-            _verify(result, options, stop, ProgressMeter(progress.write_line, name))
+            _verify(result, options, stop, ProgressMeter(progress.write_line, result.name))
         result.seconds = time.monotonic() - began
-        results.append(result)
     return results
 
 

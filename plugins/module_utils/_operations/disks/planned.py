@@ -17,10 +17,9 @@ from ..._host.images.clustered import bring_image, clone_image, image_in
 from ..._host.images.listing import StoredImage, note_use
 from ..._host.storage import volumes
 from ..._host.storage.ceph import require_bindings
-from ..._host.storage.pools import Pool
+from ..._host.storage.pools import Pool, require_free_space
 from ..._host.storage.transfer.copy import create_copy, shares_blocks
 from ..._host.storage.volume_facts import Volume
-from ..._model.free_space import require_free_space
 from ..._model.metadata.machine import CreationNote, VolumeNote
 from ..._model.spec.disk import NO_MEDIUM, Disk
 from ..._model.spec.machine import Machine

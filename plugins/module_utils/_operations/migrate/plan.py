@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from ..._base.errors import ConflictError
 from ..._host.identity import host_identity
 from ..._host.machines.start_watch import last_start
-from ..._model.free_space import SpaceRequest
+from ..._host.storage.pools import SpaceRequest
 from ..._model.metadata.migration import MigrationNote, read_migration_note
 from ..._model.metadata.snapshots import read_set_aside
 from ..plan import Step

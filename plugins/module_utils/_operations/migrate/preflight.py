@@ -13,6 +13,7 @@ from ..._base.xml import attribute, etree, read_description
 from ..._host.connection import libvirt, suppress_codes, translate_errors
 from ..._host.facts.networks import check_same_network, read_network
 from ..._host.machines.domains import Domain, group_members
+from ..._host.storage.pools import SpaceRequest, require_free_space
 from ..._host.storage.usage import why_kept
 from ..._host.storage.volume_facts import find_volume
 from ..._model.attachments import (
@@ -23,7 +24,6 @@ from ..._model.attachments import (
     ties_while_off,
     written_places,
 )
-from ..._model.free_space import SpaceRequest, require_free_space
 from ..._model.metadata.machine import BUILDING
 from ..._model.metadata.migration import MigrationNote
 from ..._model.metadata.snapshots import reverting_to, taking
@@ -359,8 +359,7 @@ def left_over_space(note: MigrationNote | None, target: MigrationTarget) -> list
             pool = target.hypervisor.pools.get(ref.pool)
             volume = find_volume(pool, ref.name, image_format=RAW)
             if volume is not None and is_the_one(pool, ref, target.hypervisor.conn):
-                gone = -volume.allocation_bytes
-                requests.append(SpaceRequest(pool.name, pool.space_source, pool.available_bytes, gone))
+                requests.append(pool.request_space(-volume.allocation_bytes))
     return requests
 
 
@@ -375,10 +374,10 @@ def space_requests(disks: Sequence[DiskMigration], target: MigrationTarget) -> l
         needed = disk.volume.allocation_bytes
         if disk.flattened or not pool.thin:
             needed = disk.capacity_bytes
-        requests.append(SpaceRequest(pool.name, pool.space_source, pool.available_bytes, needed))
+        requests.append(pool.request_space(needed))
         base = disk.base
         if base is not None:
             store = target.hypervisor.pools.get(base.pool)
             if base.volume not in target.hypervisor.volumes(store) and base.volume not in target.images:
-                requests.append(SpaceRequest(store.name, store.space_source, store.available_bytes, base.size_bytes))
+                requests.append(store.request_space(base.size_bytes))
     return requests

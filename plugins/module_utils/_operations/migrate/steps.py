@@ -22,8 +22,7 @@ from ..._host.storage import volumes
 from ..._host.storage.pool_refresh import refresh_pool
 from ..._host.storage.pools import full_pool_named
 from ..._host.storage.transfer.flush import SentFile, flushed
-from ..._host.storage.transfer.upload import send_file
-from ..._host.storage.transfer.uploader import new_upload
+from ..._host.storage.transfer.upload import new_upload, send_file
 from ..._model.metadata.migration import MigrationNote, VolumeIdentity, VolumeRef
 from ..._model.xml.disk_source import FILE
 from ..plan import Step

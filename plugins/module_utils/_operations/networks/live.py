@@ -20,11 +20,15 @@ from ..._model.spec.fields.table import drop
 from ..._model.spec.resources.network.addressing import as_address, interface_of
 
 Entry = tuple[t.Any, ...]
-# Whether a section can be changed: what is there, what is to be, and of these what goes and what is new.
-Check = t.Callable[
-    ["Sequence[etree._Element]", "Sequence[etree._Element]", "Sequence[etree._Element]", "Sequence[etree._Element]"],
-    bool,
-]
+
+
+class _Difference(t.NamedTuple):
+    """Of a section of a network: what is there, what is to be, and of these what goes and what is new."""
+
+    there: Sequence[etree._Element]
+    wanted: Sequence[etree._Element]
+    gone: Sequence[etree._Element]
+    new: Sequence[etree._Element]
 
 
 @dataclass(frozen=True)
@@ -143,28 +147,27 @@ def live_updates(have: etree._Element, want: etree._Element) -> list[Update]:
     have: what runs, or what is defined; want: what is to be. What has to go goes first. A section in which one change
     cannot be made is left as it is.
     """
-    found = _of_section(have, want, _UPLINKS, _uplinks_change) if _same_forward(have, want) else []
+    found = _of_section(have, want, _UPLINKS) if _same_forward(have, want) else []
     if not _dns_is_off(have, want):
         for section in _DNS:
-            found += _of_section(have, want, section, _CHANGEABLE[section.code])
-    found += _of_section(have, want, _PORTGROUPS, _always)
+            found += _of_section(have, want, section)
+    found += _of_section(have, want, _PORTGROUPS)
     if [interface_of(each) for each in have.findall("ip")] == [interface_of(each) for each in want.findall("ip")]:
         for index in range(len(have.findall("ip"))):
             if _dhcp_changes(have, want, index):
                 for section in _DHCP:
-                    found += _of_section(have, want, section, _always, index)
+                    found += _of_section(have, want, section, index)
     return found
 
 
-def _of_section(
-    have: etree._Element, want: etree._Element, section: NetworkSection, changeable: Check, index: int = -1
-) -> list[Update]:
+def _of_section(have: etree._Element, want: etree._Element, section: NetworkSection, index: int = -1) -> list[Update]:
     there, wanted = section.elements(have, index), section.elements(want, index)
     entries = [_entry(element) for element in there]
     wanted_entries = [_entry(element) for element in wanted]
     gone = [element for element in there if _entry(element) not in wanted_entries]
     new = [element for element in wanted if _entry(element) not in entries]
-    if not changeable(there, wanted, gone, new):
+    changeable = _CHANGEABLE.get(section.code)
+    if changeable is not None and not changeable(_Difference(there, wanted, gone, new)):
         return []
     changed: list[Update] = []
     if section is _PORTGROUPS:
@@ -192,23 +195,9 @@ def _same_forward(have: etree._Element, want: etree._Element) -> bool:
     return modes[0] is not None and modes[0] == modes[1]
 
 
-def _always(
-    _there: Sequence[etree._Element],
-    _wanted: Sequence[etree._Element],
-    _gone: Sequence[etree._Element],
-    _new: Sequence[etree._Element],
-) -> bool:
-    return True
-
-
-def _uplinks_change(
-    _there: Sequence[etree._Element],
-    _wanted: Sequence[etree._Element],
-    gone: Sequence[etree._Element],
-    _new: Sequence[etree._Element],
-) -> bool:
+def _uplinks_change(section: _Difference) -> bool:
     """libvirt keeps an uplink that machines are on: virNetworkDefUpdateForwardInterface."""
-    return all(element.get("connections", "0") == "0" for element in gone)
+    return all(element.get("connections", "0") == "0" for element in section.gone)
 
 
 def _dns_is_off(have: etree._Element, want: etree._Element) -> bool:
@@ -216,22 +205,12 @@ def _dns_is_off(have: etree._Element, want: etree._Element) -> bool:
     return any(each is not None and each.get("enable") == "no" for each in found)
 
 
-def _txt_changes(
-    there: Sequence[etree._Element],
-    wanted: Sequence[etree._Element],
-    _gone: Sequence[etree._Element],
-    _new: Sequence[etree._Element],
-) -> bool:
+def _txt_changes(section: _Difference) -> bool:
     """libvirt knows a record by its name alone: virNetworkDefUpdateDNSTxt."""
-    return all(len({element.get("name") for element in each}) == len(each) for each in (there, wanted))
+    return all(len({element.get("name") for element in each}) == len(each) for each in (section.there, section.wanted))
 
 
-def _srv_changes(
-    there: Sequence[etree._Element],
-    _wanted: Sequence[etree._Element],
-    gone: Sequence[etree._Element],
-    new: Sequence[etree._Element],
-) -> bool:
+def _srv_changes(section: _Difference) -> bool:
     """libvirt deletes the only record that has all of these four, and adds none that another one has all of:
     virNetworkDefUpdateDNSSrv. What it is not told it takes for the same."""
 
@@ -239,9 +218,9 @@ def _srv_changes(
         told = [(name, element.get(name)) for name in ("service", "protocol", "domain", "target") if element.get(name)]
         return sum(all(other.get(name) == value for name, value in told) for other in among)
 
-    stays = [element for element in there if element not in gone]
-    return all(matching(element, there) == 1 for element in gone) and all(
-        matching(element, [*stays, *new[:index]]) == 0 for index, element in enumerate(new)
+    stays = [element for element in section.there if element not in section.gone]
+    return all(matching(element, section.there) == 1 for element in section.gone) and all(
+        matching(element, [*stays, *section.new[:index]]) == 0 for index, element in enumerate(section.new)
     )
 
 
@@ -255,4 +234,5 @@ def _dhcp_changes(have: etree._Element, want: etree._Element, index: int) -> boo
     return served[0] == served[1] or ranges[0] != ranges[1]
 
 
-_CHANGEABLE: dict[str, Check] = {"DNS_HOST": _always, "DNS_TXT": _txt_changes, "DNS_SRV": _srv_changes}
+# Whether a section can be changed in this way; one that is not here always can.
+_CHANGEABLE = {_UPLINKS.code: _uplinks_change, _TXT.code: _txt_changes, _SRV.code: _srv_changes}

@@ -64,14 +64,12 @@ class PurgeResult:
 def plan_purges(conn: VirConnect, names: Sequence[str], options: PurgeOptions) -> list[PurgeResult]:
     """A plan for each machine, in order; nothing is changed. What keeps one from being removed is its own error."""
     view = HypervisorView(conn, elsewhere=options.elsewhere)
-    results = []
-    for name in dict.fromkeys(names):
-        result = PurgeResult(name)
+    results = [PurgeResult(name) for name in dict.fromkeys(names)]
+    for result in results:
         with own_error(result):
-            result.plan = plan_purge(name, view, options)
+            result.plan = plan_purge(result.name, view, options)
             if result.plan is None:
-                result.similar = _similar(name, view.domains)
-        results.append(result)
+                result.similar = _similar(result.name, view.domains)
     return results
 
 

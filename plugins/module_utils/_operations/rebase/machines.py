@@ -60,14 +60,12 @@ class RebaseResult:
 
 def plan_machines(conn: VirConnect, names: Sequence[str], request: RebaseRequest) -> list[RebaseResult]:
     """A plan for each machine, in order; nothing is changed. What keeps one from being done is its own error."""
-    results = []
-    for name in dict.fromkeys(names):
-        result = RebaseResult(name)
+    results = [RebaseResult(name) for name in dict.fromkeys(names)]
+    for result in results:
         with own_error(result):
-            plan = plan_rebase(conn, name, request)
+            plan = plan_rebase(conn, result.name, request)
             plan.require_room()
             result.plan = plan
-        results.append(result)
     return results
 
 

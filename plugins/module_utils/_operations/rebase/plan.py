@@ -18,10 +18,9 @@ from ..._base.xml import MIB, attribute, etree
 from ..._host.connection import VirConnect
 from ..._host.images.listing import StoredImage, newest_in
 from ..._host.storage.file_chain import file_id
-from ..._host.storage.pools import Pool
+from ..._host.storage.pools import Pool, require_free_space
 from ..._host.storage.transfer.rebase import Base, header_of, leftovers, snapshots_inside
 from ..._host.storage.volume_facts import find_volume
-from ..._model.free_space import SpaceRequest, require_free_space
 from ..._model.image.name import parse_image_volume
 from ..._model.metadata.machine import ImageNote, MachineNotes
 from ..._model.xml.disk_source import FILE, QCOW2, DiskSource, driver_format
@@ -88,10 +87,7 @@ class RebasePlan:
     def require_room(self) -> None:
         """Raise ConflictError unless the pools have room for all new files: they are made one after the other, but what
         the old ones leave may be less than the new ones take."""
-        requests = [
-            SpaceRequest(one.pool.name, one.pool.space_source, one.pool.available_bytes, one.needed_bytes)
-            for one in self.disks
-        ]
+        requests = [one.pool.request_space(one.needed_bytes) for one in self.disks]
         try:
             require_free_space(requests)
         except ConflictError as exc:

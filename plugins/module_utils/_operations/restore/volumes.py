@@ -20,13 +20,12 @@ from ..._host.connection import host_name, translate_errors
 from ..._host.progress import ProgressMeter
 from ..._host.storage.ceph import qemu_name
 from ..._host.storage.full_disk import disk_full
-from ..._host.storage.pools import Pool
+from ..._host.storage.pools import Pool, require_free_space
 from ..._host.storage.proof import has_marks, mark_volume, unfinished_of
-from ..._host.storage.transfer.uploader import new_upload, sending
+from ..._host.storage.transfer.upload import new_upload, sending
 from ..._host.storage.volumes import create_empty, space_request
 from ..._model.backup.manifest import SEED, DiskEntry, Manifest
 from ..._model.backup.restored_domain import NewDisk
-from ..._model.free_space import require_free_space
 from ..._model.image.marks import Upload
 from ..._model.metadata.machine import CreationNote, VolumeNote
 from ..._model.xml.disk_source import FILE, NETWORK

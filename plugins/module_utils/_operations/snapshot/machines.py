@@ -81,19 +81,17 @@ def plan_snapshots(conn: VirConnect, names: Sequence[str], request: SnapshotRequ
     """
     names = list(dict.fromkeys(names))
     _require_all(conn, names)
-    results = []
+    results = [SnapshotResult(name) for name in names]
     # By the number of the file system, what the memory of those before may take there: several are taken at a time.
     taken_bytes: dict[int, int] = {}
-    for name in names:
-        result = SnapshotResult(name)
+    for result in results:
         with own_error(result):
-            found = plan(conn, name, request)
+            found = plan(conn, result.name, request)
             if found.memory is not None:
                 others_bytes = taken_bytes.get(found.memory.device, 0)
                 found.memory.require_room(others_bytes)
                 taken_bytes[found.memory.device] = others_bytes + found.memory.needed_bytes
             result.plan = found
-        results.append(result)
     return results
 
 

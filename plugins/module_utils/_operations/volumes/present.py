@@ -14,13 +14,12 @@ from ..._base.errors import ConflictError, InputError, UnsupportedError
 from ..._host.connection import host_name
 from ..._host.images.source_file import HeldFile, SourceFile
 from ..._host.storage import volumes
-from ..._host.storage.pools import Pool
+from ..._host.storage.pools import Pool, require_free_space
 from ..._host.storage.proof import is_proven, unfinished_of
 from ..._host.storage.transfer.compare import holds
 from ..._host.storage.transfer.fill import require_no_sender, upload_of
 from ..._host.storage.usage import UNUSED
 from ..._host.storage.volume_facts import Volume
-from ..._model.free_space import require_free_space
 from ..._model.metadata.machine import CreationNote, VolumeNote
 from ..._model.spec.fields.units import format_size
 from ..._model.spec.resources.volume import ISO, VolumeSpec

@@ -26,8 +26,7 @@ from ..pools import Pool, full_pool_named
 from ..proof import by_hand, unfinished_of
 from ..volume_bytes import read_volume, write_start, zero_logical
 from ..volume_facts import find_volume
-from .upload import send_file, send_mark
-from .uploader import Sender, ask_sender, new_upload, sending
+from .upload import Sender, ask_sender, new_upload, send_file, send_mark, sending
 
 
 class FilledVolume:

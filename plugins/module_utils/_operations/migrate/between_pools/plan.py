@@ -16,9 +16,8 @@ from ...._host.connection import translate_errors
 from ...._host.identity import host_identity
 from ...._host.machines.domains import read_domain
 from ...._host.machines.snapshots import list_snapshots
-from ...._host.storage.pools import Pools
+from ...._host.storage.pools import Pools, require_free_space
 from ...._host.storage.transfer.block_copy import wait_for_pivot
-from ...._model.free_space import require_free_space
 from ...._model.metadata.migration import MigrationNote
 from ..context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
 from ..endpoints.source_and_target import SourceMachine, read_source_machine

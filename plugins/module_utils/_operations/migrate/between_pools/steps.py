@@ -23,7 +23,7 @@ from ...._host.storage.transfer.block_copy import (
     pivot,
     wait_until_mirrored,
 )
-from ...._host.storage.transfer.uploader import new_upload
+from ...._host.storage.transfer.upload import new_upload
 from ...._host.storage.volume_facts import find_volume
 from ...._model.metadata.migration import MigrationNote, VolumeIdentity, VolumeRef
 from ...._model.spec.fields.units import format_size

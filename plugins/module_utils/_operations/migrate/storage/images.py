@@ -24,8 +24,7 @@ from ...._host.storage.pool_refresh import refresh_pool
 from ...._host.storage.pools import Pool, Pools, full_pool_named
 from ...._host.storage.shared_pools import shared_because
 from ...._host.storage.transfer.flush import SentFile, flushed, is_being_flushed
-from ...._host.storage.transfer.upload import send_file, send_mark
-from ...._host.storage.transfer.uploader import Sender, ask_sender, new_upload, sending
+from ...._host.storage.transfer.upload import Sender, ask_sender, new_upload, send_file, send_mark, sending
 from ...._host.storage.volume_bytes import read_start
 from ...._host.storage.volume_facts import find_volume
 from ...._model.image.marks import MARK_BYTES, Upload, read_upload

@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools imp
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven, mark_of, unfinished_of
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import copy as volume_copy
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import create_copy
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import create_empty, create_filled
 from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import (
     HEAD_BYTES,

@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.outside_volume import outside_volume
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.conftest import host as purge_host

@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks as facts_of_networks
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.options import MigrationOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.source_and_target import (
@@ -402,7 +403,7 @@ def test_a_bridge_of_a_libvirt_that_sets_no_vlans(pair: Pair, monkeypatch: pytes
 
 
 def disk(**settings: t.Any) -> t.Any:
-    pool = SimpleNamespace(name="default", space_source="fs1", available_bytes=10 * MIB, thin=True)
+    pool = Pool("default", "/vms", 10 * MIB, None, space_source="fs1")
     volume = SimpleNamespace(allocation_bytes=4 * MIB)
     whole = {"travels": True, "target_pool": pool, "volume": volume, "flattened": False, "base": None}
     return SimpleNamespace(**{**whole, "capacity_bytes": 64 * MIB, **settings})
@@ -416,7 +417,7 @@ def test_what_travels_needs_space_there_all_of_it_together(pair: Pair) -> None:
 
 
 def test_a_disk_that_is_flattened_or_whose_pool_gives_all_at_once_needs_its_whole_size(pair: Pair) -> None:
-    thick = SimpleNamespace(name="vg", space_source="vg", available_bytes=10 * MIB, thin=False)
+    thick = Pool("vg", "/dev/vg", 10 * MIB, None, type="logical", space_source="vg")
     for special in ({"flattened": True}, {"target_pool": thick}):
         with pytest.raises(ConflictError):
             check_free_space_on_target([disk(**special)], pair.target, "")

@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage import us
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_of, mark_volume
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.fill import upload_of
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload, sending
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import new_upload, sending
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.outside_volume import outside_volume
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor

@@ -14,7 +14,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Vir
 from ansible_collections.brine.virt.plugins.module_utils._host.images import clustered
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload, sending
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import new_upload, sending
 from ansible_collections.brine.virt.plugins.module_utils._operations import shared_volumes as shared
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import absent
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import disk

@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools, usage
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import new_upload
 from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import HEAD_BYTES, add_qcow2_mark
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource

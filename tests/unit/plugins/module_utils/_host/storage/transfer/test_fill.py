@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.
     require_no_sender,
     upload_of,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload, sending
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import new_upload, sending
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import new_volume_element
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.conftest import host as purge_host
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import PurgeHost

@@ -20,10 +20,14 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import process_start_ticks
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import uploader
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.flush import SentFile
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import send_file, send_mark
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import new_upload
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import (
+    Sender,
+    ask_sender,
+    new_upload,
+    send_file,
+    send_mark,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import Upload, read_upload
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import Endpoints
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.storage import images as migrated_images
@@ -222,7 +226,7 @@ def test_what_another_thread_of_this_run_sends_is_waited_for(
     def send(*words: t.Any, **options: t.Any) -> None:
         upload = read_upload(content(files))
         assert upload is not None
-        asked.append(uploader.ask_sender(upload, "hv1"))
+        asked.append(ask_sender(upload, "hv1"))
         send_file(*words, **{**options, "sparse": False})
 
     def make(*_words: t.Any) -> Files:
@@ -242,7 +246,7 @@ def test_what_another_thread_of_this_run_sends_is_waited_for(
     copy_image_to_target(
         base, Endpoints("", "test:///default"), files, "hv1", lambda *_progress: None, threading.Event()
     )
-    assert asked == [uploader.Sender.ALIVE]
+    assert asked == [Sender.ALIVE]
     assert content(files) == WHOLE
     # All but the first bytes are on the disk before anybody takes it for an image, and those are in the end.
     assert on_disk == [True, True, True, False]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
-from ansible_collections.brine.virt.plugins.module_utils._model.free_space import SpaceRequest, require_free_space
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import SpaceRequest, require_free_space
 
 GIB = 1024**3
 

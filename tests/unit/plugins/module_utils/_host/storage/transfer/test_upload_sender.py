@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host import identity as host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import process_start_ticks
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.uploader import (
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import (
     Sender,
     ask_sender,
     new_upload,
