@@ -92,6 +92,7 @@ CLOSURES = {
     "modules/virt_host_info": 24,
     "inventory/domains": 17,
     "modules/virt_init": 130,
+    "modules/virt_image": 67,
     # Between hypervisors, and between the pools of one.
     "modules/virt_migrate": 82,
 }
