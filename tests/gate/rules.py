@@ -93,6 +93,7 @@ CLOSURES = {
     "inventory/domains": 17,
     "modules/virt_init": 130,
     "modules/virt_image": 67,
+    "modules/virt_claim": 25,
     # Between hypervisors, and between the pools of one.
     "modules/virt_migrate": 82,
 }
