@@ -99,6 +99,12 @@ class VirtModule(AnsibleModule):
         """Whether secrets stand in the options themselves that should not."""
         return self._secrets is not None and self._secrets.in_clear(self.params)
 
+    @property
+    def has_action(self) -> bool:
+        """Whether the module was called by its action plugin, which sends the secrets, be there none."""
+        names = self._secrets.beside if self._secrets is not None else ()
+        return any(self._beside[name] is not None for name in names)
+
     def masked(self, text: str) -> str:
         """A text without the secrets among the options."""
         return text if self._secrets is None else self._secrets.masked(text, self.params)
@@ -138,6 +144,11 @@ def make_plain_module(
     """
     settings = {"supports_check_mode": True, **settings, "argument_spec": argument_spec}
     module = VirtModule(secrets, beside, settings)
+    if module.in_clear and module.has_action:
+        module.fail_json(
+            "The options contain a secret in a place that is not made for one, such as a mapping where a text is"
+            " expected. It is not repeated here. Nothing was done. Compare the options with the documentation"
+        )
     if module.in_clear:
         module.fail_json(
             "The options contain secrets, but the module was called without its action plugin, which keeps them"

@@ -50,6 +50,9 @@ class SendingAction(ActionBase):
 
     def local_path(self, src: str, where: str = "src") -> str:
         """A file of the controller, as tasks name them. where: its place in the options."""
+        if "://" in src:
+            # Which may have a password in it.
+            raise AnsibleActionFail(f"{where}: a file on the controller is expected, and this is a URL")
         try:
             return str(self._find_needle("files", src))
         except AnsibleFileNotFound:

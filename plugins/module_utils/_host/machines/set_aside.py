@@ -9,17 +9,21 @@ metadata have it, and from there only when libvirt has it.
 
 from __future__ import annotations
 
+import shlex
 import typing as t
 from collections.abc import Sequence
 
-from ..._base.errors import UnsupportedError
-from ..._base.xml import read_description
+from ..._base.errors import UnreachableError, UnsupportedError, VirtError
+from ..._base.xml import etree, parse_xml, read_description
 from ..._model.metadata.snapshots import NAMESPACE, PREFIX, SetAside, read_set_aside, set_aside_to_xml
 from ..connection import libvirt, suppress_codes, translate_errors
 from .snapshots import KnownSnapshot, list_snapshots
 
 # Of all of them together. libvirt's own limit for a text is 4 MiB: VIR_NET_MESSAGE_STRING_MAX, src/rpc.
 _MOST_CHARACTERS = 2 * 1024 * 1024
+# Since then libvirt knows the watchdog of q35, and puts one into each machine of that type. An older one takes no
+# description with it. https://libvirt.org/news.html#v9-1-0-2023-03-01
+_ITCO_SINCE = 9001000
 
 
 def read_texts(snapshots: Sequence[KnownSnapshot]) -> list[SetAside]:
@@ -66,14 +70,35 @@ def put_back(domain: t.Any) -> list[str]:
         if not found:
             return []
         there = {one.getName() for one in domain.listAllSnapshots(0)}
-        for one in found:
-            flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE
-            if one.current:
-                flags |= libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
-            if one.name not in there or one.current:
-                domain.snapshotCreateXML(one.xml, flags)
+        older = domain.connect().getLibVersion() < _ITCO_SINCE
+    for one in found:
+        flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE
+        if one.current:
+            flags |= libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
+        if one.name not in there or one.current:
+            try:
+                with translate_errors(f"cannot put back snapshot {one.name} of machine {name}"):
+                    domain.snapshotCreateXML(_without_itco(one.xml) if older else one.xml, flags)
+            except UnreachableError:
+                raise
+            except VirtError as exc:
+                remove = f"virsh metadata {shlex.quote(name)} {NAMESPACE} --config --remove"
+                hint = f"Mend that and run it again. To go on without its snapshots, on its hypervisor: {remove}"
+                raise type(exc)(exc.what, hint=hint) from exc
+    with translate_errors(f"cannot put back the snapshots of machine {name}"):
         _write(domain, [])
     return [one.name for one in found]
+
+
+def _without_itco(xml: str) -> str:
+    """The description of a snapshot without the watchdog that libvirt has put into the machine by itself. From the
+    machine's own description it takes that out when it sends it."""
+    root = parse_xml(xml)
+    for watchdog in root.findall(".//devices/watchdog[@model='itco']"):
+        parent = watchdog.getparent()
+        if watchdog.get("action") == "reset" and parent is not None:
+            parent.remove(watchdog)
+    return etree.tostring(root, encoding="unicode")
 
 
 def _write(domain: t.Any, snapshots: Sequence[SetAside]) -> None:

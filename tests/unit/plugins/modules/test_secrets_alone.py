@@ -55,6 +55,16 @@ def test_it_refuses(
     assert logged == []
 
 
+def test_a_secret_that_the_action_plugin_could_not_take_out_is_not_said_to_have_come_without_it(
+    logged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = {"values": json.dumps({}), "masks": []}
+    answer = call(virt_init, capsys, **MACHINE, graphics={"type": "vnc", "password": SECRET}, _withheld=sent)
+    assert json.loads(answer)["msg"].startswith("The options contain a secret in a place that is not made for one")
+    assert "hunter22" not in answer
+    assert logged == []
+
+
 def test_options_that_are_wrong_are_not_repeated(logged: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     answer = call(virt_init, capsys, **MACHINE, seed={"password_hash": SECRET}, no_such_option=1)
     assert "Unsupported parameters" in answer

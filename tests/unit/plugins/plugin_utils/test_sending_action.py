@@ -13,6 +13,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleActionFail
 
 from ansible_collections.brine.virt.plugins.action import virt_image, virt_volume
 from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction, host_of
@@ -84,3 +85,9 @@ def test_a_file_is_sent_once_the_module_lacks_it(run: t.Callable[..., str], tmp_
 def test_a_file_that_is_not_there_is_named(run: t.Callable[..., str], module: str) -> None:
     said = run({f"brine.virt.{module}": {"name": "a", "src": "none.raw"}})
     assert "src: there is no file none.raw on the controller. For a file on the hypervisor, use path" in said
+
+
+def test_a_url_for_a_file_is_not_repeated() -> None:
+    with pytest.raises(AnsibleActionFail) as caught:
+        SendingAction.local_path(t.cast("t.Any", None), "http://me:secret@example.org/a.qcow2", "volumes[0].src")
+    assert str(caught.value.message) == "volumes[0].src: a file on the controller is expected, and this is a URL"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import types
 import typing as t
 from collections.abc import Iterator
 
@@ -16,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import set_aside as module
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back, read_texts, set_aside
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
-from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import read_set_aside
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SetAside, read_set_aside
 
 
 @pytest.fixture
@@ -92,6 +93,53 @@ def test_a_run_that_was_cut_off_loses_none(domain: t.Any, monkeypatch: pytest.Mo
     assert sorted(aside(domain)) == ["a", "b", "c"]
     put_back(domain)
     assert sorted(known(domain)) == before
+
+
+class Arriving:
+    """A machine's handle on a hypervisor with this version of libvirt, which knows no watchdog itco before 9.1."""
+
+    def __init__(self, domain: t.Any, version: int) -> None:
+        self._domain, self._version = domain, version
+        self.got: list[str] = []
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._domain, name)
+
+    def connect(self) -> t.Any:
+        return types.SimpleNamespace(getLibVersion=lambda: self._version)
+
+    def snapshotCreateXML(self, xml: str, _flags: int) -> None:  # noqa: N802 - libvirt's name
+        if self._version < 9001000 and "itco" in xml:
+            raise libvirt.libvirtError("unsupported configuration: unknown watchdog model 'itco'")
+        self.got.append(xml)
+
+
+def with_watchdog(domain: t.Any, action: str) -> None:
+    """Have a snapshot be set aside that a newer libvirt has described."""
+    text = domain.XMLDesc(0).replace("</devices>", f"<watchdog model='itco' action='{action}'/></devices>")
+    module._write(domain, [SetAside("d", f"<domainsnapshot><name>d</name>{text}</domainsnapshot>")])
+
+
+@pytest.mark.parametrize("version", [9000000, 11003000])
+def test_an_older_libvirt_takes_them_without_the_watchdog_that_a_newer_one_adds(domain: t.Any, version: int) -> None:
+    with_watchdog(domain, "reset")
+    there = Arriving(domain, version)
+    assert put_back(there) == ["d"]
+    assert ["itco" in xml for xml in there.got] == [version > 9001000]
+    assert aside(domain) == []
+
+
+def test_one_that_cannot_be_put_back_is_not_the_end(domain: t.Any) -> None:
+    """The move would be finished never, and nothing else is done with the machine until then."""
+    with_watchdog(domain, "poweroff")
+    with pytest.raises(VirtError) as caught:
+        put_back(Arriving(domain, 9000000))
+    assert str(caught.value).startswith("cannot put back snapshot d of machine web1: ")
+    assert str(caught.value).endswith(
+        "Mend that and run it again. To go on without its snapshots, on its hypervisor: virsh metadata web1 "
+        "urn:brine:virt:snapshots:1 --config --remove"
+    )
+    assert aside(domain) == ["d"]
 
 
 def test_too_many_stay(domain: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
