@@ -258,3 +258,13 @@ def start_files(domain: etree._Element) -> list[tuple[str, str]]:
         for path in [(element.get(attribute) if attribute else element.text) or ""]
         if path.strip()
     ]
+
+
+def drop_added_watchdog(domain: etree._Element) -> None:
+    """Take the watchdog out of a description that libvirt, since its version 9.1, puts into each machine of type q35 by
+    itself. An older one takes no description with it; from one that it sends itself libvirt takes it out. domain: or
+    anything that has machines' descriptions in it."""
+    for watchdog in domain.findall(".//devices/watchdog[@model='itco'][@action='reset']"):
+        parent = watchdog.getparent()
+        if parent is not None:
+            parent.remove(watchdog)

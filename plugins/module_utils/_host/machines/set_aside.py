@@ -15,14 +15,14 @@ from collections.abc import Sequence
 
 from ..._base.errors import UnreachableError, UnsupportedError, VirtError
 from ..._base.xml import etree, parse_xml, read_description
+from ..._model.attachments import drop_added_watchdog
 from ..._model.metadata.snapshots import NAMESPACE, PREFIX, SetAside, read_set_aside, set_aside_to_xml
 from ..connection import libvirt, suppress_codes, translate_errors
 from .snapshots import KnownSnapshot, list_snapshots
 
 # Of all of them together. libvirt's own limit for a text is 4 MiB: VIR_NET_MESSAGE_STRING_MAX, src/rpc.
 _MOST_CHARACTERS = 2 * 1024 * 1024
-# Since then libvirt knows the watchdog of q35, and puts one into each machine of that type. An older one takes no
-# description with it. https://libvirt.org/news.html#v9-1-0-2023-03-01
+# Of drop_added_watchdog. https://libvirt.org/news.html#v9-1-0-2023-03-01
 _ITCO_SINCE = 9001000
 
 
@@ -91,13 +91,8 @@ def put_back(domain: t.Any) -> list[str]:
 
 
 def _without_itco(xml: str) -> str:
-    """The description of a snapshot without the watchdog that libvirt has put into the machine by itself. From the
-    machine's own description it takes that out when it sends it."""
     root = parse_xml(xml)
-    for watchdog in root.findall(".//devices/watchdog[@model='itco']"):
-        parent = watchdog.getparent()
-        if watchdog.get("action") == "reset" and parent is not None:
-            parent.remove(watchdog)
+    drop_added_watchdog(root)
     return etree.tostring(root, encoding="unicode")
 
 

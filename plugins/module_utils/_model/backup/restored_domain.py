@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ..._base.xml import attribute, etree
+from ..attachments import drop_added_watchdog
 from ..metadata.machine import ADDRESS_VARIABLES, MachineNotes, find_notes, notes_to_element
 from ..spec.nic import FILTER_ADDRESSES
 from ..xml.disk_source import DiskSource
@@ -68,6 +69,7 @@ def restored_domain(
     if "id" in root.attrib:
         del root.attrib["id"]
     _move_disks(root, disks, result)
+    drop_added_watchdog(root)
     # libvirt chooses what is usual here: the program, and the place of the UEFI variables.
     for emulator in root.findall("devices/emulator"):
         _remove(emulator)

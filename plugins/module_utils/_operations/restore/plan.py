@@ -21,6 +21,7 @@ from ..._host.backup.directory import Backups, list_backups, open_inside
 from ..._host.connection import VirConnect, translate_errors
 from ..._host.machines.domains import Domain
 from ..._host.machines.record import record_from_xml
+from ..._host.machines.schema import check_schema
 from ..._host.progress import some_of
 from ..._host.storage.disk_lock import first_open
 from ..._host.storage.shared_pools import shared_because
@@ -203,8 +204,11 @@ def _plan_machine(
     restored = restored_domain(
         domain, options.name, identity if renewed else None, {one.entry.target: one.disk for one in volumes}
     )
+    description = f"{backups.path_of(manifest.id)}/{DOMAIN_XML}"
     if not options.trust:
-        require_harmless(restored.root, f"{backups.path_of(manifest.id)}/{DOMAIN_XML}")
+        require_harmless(restored.root, description)
+    # That of a newer libvirt may have what this one does not know.
+    check_schema(etree.tostring(restored.root, encoding="unicode"), description)
     if existing is None and unfinished is None:
         _require_no_states(restored.root, backups.path_of(manifest.id), manifest, identity)
     elif existing is not None and manifest.nvram:

@@ -365,6 +365,23 @@ def test_a_definition_that_gets_a_device_of_the_hypervisor_has_to_be_trusted(mac
     assert preview(machine.conn, read(machine, name="web2", trust_definition=True)).as_result(read())["volumes"]
 
 
+def test_what_a_newer_libvirt_has_put_into_the_definition_is_refused_before_anything_is_copied(
+    machine: BackupHost,
+) -> None:
+    """The test driver's libvirt may be older than 9.1: that watchdog goes; and what else it does not know is told."""
+    path = backup_image(machine).with_name("domain.xml")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("</devices>", "<watchdog model='itco' action='reset'/></devices>"), encoding="utf-8")
+    restored = preview(machine.conn, read(machine, name="web2")).plan.restored
+    assert restored is not None
+    assert restored.root.find("devices/watchdog") is None
+    path.write_text(text.replace("</devices>", "<watchdog model='next'/></devices>"), encoding="utf-8")
+    for restoring in (bring_back, lambda host, **params: preview(host.conn, read(host, **params))):
+        with pytest.raises(InputError, match=r"domain.xml: the machine does not match libvirt's schema"):
+            restoring(machine, name="web2")
+    assert sorted(list_domains(machine.conn)) == ["web1"]
+
+
 def test_a_name_in_a_manifest_leads_out_of_no_pool(machine: BackupHost) -> None:
     path = backup_image(machine).with_name("manifest.json")
     text = path.read_text(encoding="utf-8")
