@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import os
 import re
 import tempfile
@@ -24,7 +25,9 @@ _POLL_SECONDS = 0.1
 _BLOCK_BYTES = 512
 MOUNTS = "/proc/self/mountinfo"
 FSTAB = "/etc/fstab"
+UNITS = "/etc/systemd/system"
 # Blanks and backslashes in a path are octal there: proc(5).
+_WHERE = re.compile(r"Where\s*=")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
@@ -206,27 +209,40 @@ def mount_of(path: str, mounts: t.Sequence[Mount]) -> Mount | None:
     return next((mount for mount in reversed(found) if len(mount.place) == longest), None)
 
 
-def missing_mount(path: str, table: str = MOUNTS, fstab: str = FSTAB) -> str | None:
+def missing_mount(path: str, table: str = MOUNTS, fstab: str = FSTAB, units: str = UNITS) -> str | None:
     """The mount point on the way to a path at which the host is to mount something when it boots, and nothing is now.
 
-    By fstab(5); what it has with noauto may be away.
+    By fstab(5), of which what it has with noauto may be away; and by the mount units that systemd is to start, see
+    systemd.mount(5). units: the folder of those of this host.
     """
     there = {mount.place for mount in read_mounts(table)}
-    try:
-        with open(fstab, encoding="utf-8", errors="surrogateescape") as file:
-            entries = [line.split() for line in file if not line.lstrip().startswith("#")]
-    except OSError:
-        return None
     # Either may be, or lie below, a symbolic link.
     ways = (f"{path}/", f"{os.path.realpath(path)}/")
-    for words in entries if there else ():
-        # Where the options are missing, they are the defaults.
-        mounted = len(words) > 2 and "noauto" not in "".join(words[3:4]).split(",")
-        place = _plain(words[1]).rstrip("/") if mounted else ""
+    for place in [*_places_of_fstab(fstab), *_places_of_units(units)] if there else ():
         ends = {place, os.path.realpath(place)} if place else set()
         if any(way.startswith(f"{end}/") for way in ways for end in ends) and there.isdisjoint(ends):
             return place
     return None
+
+
+def _places_of_fstab(fstab: str) -> t.Iterator[str]:
+    try:
+        with open(fstab, encoding="utf-8", errors="surrogateescape") as file:
+            entries = [line.split() for line in file if not line.lstrip().startswith("#")]
+    except OSError:
+        return
+    for words in entries:
+        # Where the options are missing, they are the defaults.
+        if len(words) > 2 and "noauto" not in "".join(words[3:4]).split(","):
+            yield _plain(words[1]).rstrip("/")
+
+
+def _places_of_units(units: str) -> t.Iterator[str]:
+    """Of what is enabled: another unit wants or requires it, by a link in a folder of its own."""
+    for kind in ("wants", "requires"):
+        for unit in sorted(glob.glob(f"{glob.escape(units)}/*.{kind}/*.mount")):
+            with contextlib.suppress(OSError, UnicodeDecodeError), open(unit, encoding="utf-8") as file:
+                yield from (line.partition("=")[2].strip().rstrip("/") for line in file if _WHERE.match(line))
 
 
 def _mount(line: str) -> Mount | None:

@@ -255,9 +255,9 @@ def not_mounted(name: str, path: str, where: str | None = None) -> ConflictError
     if place is None:
         return None
     return ConflictError(
-        f"nothing is mounted at {place}, where /etc/fstab has the file system of storage pool {name!r}",
+        f"nothing is mounted at {place}, where /etc/fstab or systemd has the file system of storage pool {name!r}",
         where=where,
-        hint=f"Mount it: mount {shlex.quote(place)}",
+        hint=f"Mount it: mount {shlex.quote(place)}, or systemctl start its mount unit",
     )
 
 

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ..._base.errors import ConflictError
+from ..._base.errors import ConflictError, HostError
 from ..._host.connection import VirConnect, is_local, libvirt, translate_errors
 from ..._host.machines.domains import write_notes
 from ..._host.machines.snapshots import EXTERNAL
@@ -42,6 +42,20 @@ def require_free_places(conn: VirConnect, paths: Sequence[str]) -> None:
             raise ConflictError(
                 f"there is a file {path} already, which the snapshot would need",
                 hint="Check whose it is, and choose another name for the snapshot",
+            )
+
+
+def require_present(conn: VirConnect, machine: SnapshotView) -> None:
+    """Raise HostError when a file of the machine's disks is away, as of a file system that was unmounted under a QEMU
+    that has it open: a new file beside it would be on another one, and hidden as soon as that is back."""
+    with translate_errors("cannot ask libvirt for its URI"):
+        local = is_local(conn.getURI())
+    for target, path in written_places(machine.xml, "file").items():
+        if local and not os.path.lexists(path):
+            raise HostError(
+                f"{path}, the file of its disk {target}, is not there",
+                hint="Check whether its file system is mounted"
+                + (". Until it is, do not shut the machine down" if machine.active else ""),
             )
 
 

@@ -25,7 +25,7 @@ from ..._model.metadata.snapshots import SnapshotWork
 from ..._model.spec.fields.units import format_size
 from ..plan import Step
 from .clustered import cluster_volumes, forget, name_in_cluster, note_begin, require_same_disks_now
-from .files import note_files, require_free_places
+from .files import note_files, require_free_places, require_present
 from .held import held_still
 from .method import AUTO, NO, Method, choose
 from .view import SnapshotView, view
@@ -63,8 +63,8 @@ class MemoryPlace:
 def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Method, description: str) -> Step:
     """The step that takes a snapshot; libvirt does all of it or nothing.
 
-    Raises ConflictError when a file is there that it would have to create, and VirtError where a cluster that has its
-    disks cannot do it.
+    Raises ConflictError when a file is there that it would have to create, and VirtError where one of its disks is not
+    there, or a cluster that has its disks cannot do it.
     """
     if method.kind == CEPH:
         _require_takeable(conn, machine, name)
@@ -72,6 +72,7 @@ def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Met
             f"take snapshot {name} of {machine.name} ({words_of(method)})",
             lambda: _take_in_cluster(conn, machine, name, method, description),
         )
+    require_present(conn, machine)
     require_free_places(conn, [*method.files.values(), *filter(None, [method.memory_file])])
     return Step(
         f"take snapshot {name} of {machine.name} ({words_of(method)})",

@@ -183,7 +183,11 @@ def _unmounted(cloud: Cloud) -> None:
     pool = f"virsh pool-define-as {LATE} dir --target /srv/{LATE} && virsh pool-start {LATE}"
     cloud.on(HOST, f"mkdir -p /srv/{LATE} && echo 'tmpfs /srv/{LATE} tmpfs size=64m 0 0' >> /etc/fstab && {pool}")
     new = {"pool": LATE, "name": "vol-late", "format": "raw", "size": 16}
-    _refused(cloud, f"nothing is mounted at /srv/{LATE}, where /etc/fstab has the file system of storage pool", **new)
+    _refused(
+        cloud,
+        f"nothing is mounted at /srv/{LATE}, where /etc/fstab or systemd has the file system of storage pool",
+        **new,
+    )
     must(cloud.on(HOST, f"ls -A /srv/{LATE}") == "", "something was created")
     cloud.on(HOST, f"mount /srv/{LATE}")
     _have(cloud, **new)

@@ -207,6 +207,23 @@ def test_a_link_to_below_a_mount_point(tmp_path: Path) -> None:
     assert missing_mount(f"{tmp_path}/pool", str(table), str(fstab)) == f"{tmp_path}/volume"
 
 
+def test_a_mount_unit_that_is_enabled(tmp_path: Path) -> None:
+    units, table, fstab = tmp_path / "units", tmp_path / "mountinfo", tmp_path / "none"
+    (units / "local-fs.target.wants").mkdir(parents=True)
+    (units / "srv-vms.mount").write_text("[Mount]\nWhat=/dev/sdb1\nWhere = /srv/vms/\n", encoding="utf-8")
+    table.write_text("20 1 8:1 / / rw - ext4 /dev/sda1 rw\n", encoding="utf-8")
+
+    def missing() -> str | None:
+        return missing_mount("/srv/vms/pool", str(table), str(fstab), str(units))
+
+    assert missing() is None
+    (units / "local-fs.target.wants/srv-vms.mount").symlink_to("../srv-vms.mount")
+    (units / "local-fs.target.wants/gone.mount").symlink_to("../gone.mount")
+    assert missing() == "/srv/vms"
+    table.write_text("20 1 8:1 / /srv/vms rw - ext4 /dev/sdb1 rw\n", encoding="utf-8")
+    assert missing() is None
+
+
 def test_without_the_tables_nothing_is_known_to_be_missing(tmp_path: Path) -> None:
     fstab = tmp_path / "fstab"
     fstab.write_text("/dev/sdb1 /srv ext4 defaults 0 2\n", encoding="utf-8")

@@ -155,8 +155,8 @@ def test_nothing_is_created_below_a_mount_point_without_its_file_system(
     with pytest.raises(ConflictError) as caught:
         replace(theirs, local=True).require_format("raw", "d.pool")
     assert str(caught.value) == (
-        "d.pool: nothing is mounted at /srv/my disks, where /etc/fstab has the file system of storage pool 'dir'. "
-        "Mount it: mount '/srv/my disks'"
+        "d.pool: nothing is mounted at /srv/my disks, where /etc/fstab or systemd has the file system of storage pool "
+        "'dir'. Mount it: mount '/srv/my disks', or systemctl start its mount unit"
     )
     # libvirt mounts it itself when it starts the pool.
     replace(Pools(conn).get("netfs"), local=True).require_new_volumes()

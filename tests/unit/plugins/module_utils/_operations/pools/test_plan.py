@@ -563,8 +563,10 @@ def test_no_pool_is_made_below_a_mount_point_without_its_file_system(
 ) -> None:
     pool = {"name": "late", "type": "dir", "path": str(tmp_path / "pool")}
     monkeypatch.setattr(pools, "missing_mount", lambda _path: "/srv")
-    words = "nothing is mounted at /srv, where /etc/fstab has the file system of storage pool 'late'"
-    assert str(refusal(conn, pool)) == f"pools[0].path: {words}. Mount it: mount /srv"
+    words = "nothing is mounted at /srv, where /etc/fstab or systemd has the file system of storage pool 'late'"
+    assert (
+        str(refusal(conn, pool)) == f"pools[0].path: {words}. Mount it: mount /srv, or systemctl start its mount unit"
+    )
     assert not (tmp_path / "pool").exists()
     monkeypatch.setattr(pools, "missing_mount", lambda _path: None)
     actions(conn, pool)

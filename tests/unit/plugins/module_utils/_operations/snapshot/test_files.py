@@ -21,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete, readonly
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import delete, files, readonly
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.delete import steps_to_delete
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.files import (
     files_of,
@@ -212,6 +212,29 @@ def test_new_files_become_its_own_and_gone_ones_are_forgotten(world: World, tmp_
         now, marks = notes_with_files(view(conn, "web1", "vm"), [pool, here])
         assert now is not None
         assert (now.volumes, marks) == (notes.volumes, {})
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_none_is_taken_beside_a_disk_that_is_away(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, running: bool
+) -> None:
+    """Its file system was unmounted under a QEMU that has it open: the new file would be on the one below."""
+    monkeypatch.setattr(files, "is_local", lambda _uri: True)
+    disk = tmp_path / "web1.qcow2"
+    with open_connection(world.xml()) as conn:
+        domain = conn.lookupByName("web1")
+        text = domain.XMLDesc(0).replace(NEW, str(disk))
+        domain = conn.defineXML(text)
+        if running:
+            domain.create()
+        request = SnapshotRequest(PRESENT, 0, names=("s2",))
+        with pytest.raises(HostError) as caught:
+            plan(conn, "web1", request)
+        more = ". Until it is, do not shut the machine down" if running else ""
+        said = f"{disk}, the file of its disk vda, is not there. Check whether its file system is mounted{more}"
+        assert str(caught.value) == said
+        disk.touch()
+        assert plan(conn, "web1", request).actions
 
 
 @pytest.mark.parametrize(("listed", "looks"), [(["web1-system.qcow2"], 1), (["web1-vda.now.qcow2"], 0)])
