@@ -24,7 +24,7 @@ from .._host.images.files import Deadline, disk_errors, hash_file
 from .._host.images.ingest import ImageSource
 from .._host.images.stream import ProgressCallback, no_progress
 from .._host.locks import machine_lock
-from .._host.machines.domains import Domain, read_domain
+from .._host.machines.domains import Domain, find_machine, read_domain
 from .._host.machines.start_watch import last_start
 from .._host.storage.file_chain import require_known_formats
 from .._host.storage.pools import Pools
@@ -105,8 +105,8 @@ def find_disk(conn: VirConnect, machine: str, name: str | None = None) -> Offlin
 
     name: ours for the disk, or its target; None for the one that the machine boots from.
     """
+    handle = find_machine(conn, machine, _WHERE)
     with translate_errors(f"cannot inspect machine {machine}", _WHERE):
-        handle = conn.lookupByName(machine)
         power = view_machine(handle)
         domain = read_domain(handle)
         uuid = handle.UUIDString()

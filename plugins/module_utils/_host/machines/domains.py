@@ -9,7 +9,7 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ..._base.errors import HostError
+from ..._base.errors import HostError, NotFoundError, one_of_these
 from ..._base.xml import attribute, etree, parse_xml, read_description
 from ..._model.metadata.machine import NAMESPACE, PREFIX, MachineNotes, notes_to_bare_xml, read_notes
 from ..._model.metadata.migration import is_flush_name
@@ -75,6 +75,15 @@ def _known_without_xml(handle: t.Any) -> etree._Element:
     for tag, value in known:
         etree.SubElement(root, tag).text = str(value)
     return root
+
+
+def find_machine(conn: VirConnect, name: str, where: str | None = None) -> t.Any:
+    """libvirt's handle of a machine. where: path in the user's input. Raises NotFoundError where there is none, with
+    those that there are."""
+    with translate_errors(f"cannot inspect machine {name}", where), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN):
+        return conn.lookupByName(name)
+    known = list_domains(conn)
+    raise NotFoundError(f"there is no machine {name!r} on this hypervisor", where=where, hint=one_of_these(name, known))
 
 
 def description_of(handle: t.Any, flags: int = 0, where: str | None = None) -> etree._Element:

@@ -13,7 +13,7 @@ from ..._base.xml import etree
 from ..._host.backup.checkpoints import checkpoint_names
 from ..._host.connection import VirConnect, is_local, libvirt, translate_errors
 from ..._host.info.details import read_jobs
-from ..._host.machines.domains import description_of, keep_command
+from ..._host.machines.domains import description_of, find_machine, keep_command
 from ..._host.machines.snapshots import KnownSnapshot, list_snapshots
 from ..._model.attachments import agent_is_connected
 from ..._model.metadata.machine import MachineNotes, read_notes
@@ -80,8 +80,8 @@ def version_words(version: int) -> str:
 
 def view(conn: VirConnect, name: str, where: str) -> SnapshotView:
     """A machine now. where: the option that names it. Raises NotFoundError, and HostError for one nobody can read."""
+    handle = find_machine(conn, name, where)
     with translate_errors(f"cannot inspect machine {name}", where):
-        handle = conn.lookupByName(name)
         power = view_machine(handle)
         version = conn.getLibVersion()
     if power.error is not None:

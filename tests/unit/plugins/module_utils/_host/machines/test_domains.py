@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import find_machine, list_domains
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.machines.unreadable import define_unreadable
 
 
@@ -29,3 +29,11 @@ def test_a_machine_that_cannot_be_read_keeps_its_name_its_uuid_and_its_memory(no
         "name: the description of machine ent1 cannot be read as XML: Entity 'x' not defined, line 5"
     )
     assert str(caught.value).endswith("virsh edit ent1")
+
+
+def test_a_machine_that_is_not_there_is_answered_with_those_that_are(node_uri: str) -> None:
+    with open_connection(node_uri) as conn:
+        assert find_machine(conn, "web1").name() == "web1"
+        with pytest.raises(NotFoundError) as caught:
+            find_machine(conn, "web11", "name")
+    assert str(caught.value) == "name: there is no machine 'web11' on this hypervisor. Did you mean web1?"
