@@ -80,7 +80,8 @@ from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
 )
 
 # How a playbook of the collection is called, and where its files are.
-_NAMES, _FILES = "brine.virt.", "/ansible_collections/brine/virt/playbooks/"
+_NAMES = "brine.virt."
+_FILES = "/ansible_collections/brine/virt/playbooks/"
 
 
 class LookupModule(LookupBase):

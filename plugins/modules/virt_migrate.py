@@ -420,8 +420,8 @@ machines:
           kept_at_source: false
     kept_volumes:
       description:
-        - Volumes that should have been deleted and were not, each with the reason and what to do. These are also shown
-          as warnings.
+        - Volumes that should have been deleted and were not, and those that were made for the machine and are none of
+          its disks any more, each with the reason and what to do. These are also shown as warnings.
       returned: always
       type: list
       elements: str
@@ -569,10 +569,12 @@ def as_diff(result: dict[str, t.Any]) -> dict[str, t.Any]:
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """The module's result; failed, with all of it, when a machine could not be moved."""
     result = move(module, threading.Event()) if module.check_mode else run_guarded(lambda stop: move(module, stop))
+    # Where they are to stay, nobody has to be told.
+    told = module.params["undefine_source"] and module.params["source_volumes"] == "own"
     for machine in result["machines"]:
         for words in machine["kept_volumes"]:
             module.warn(f"{machine['name']}: {words}")
-        for disk in machine["disks"] if machine["changed"] else ():
+        for disk in machine["disks"] if machine["changed"] and told else ():
             if disk["kept_at_source"]:
                 module.warn(
                     f"{machine['name']}: volume {disk['from_volume']} stays in pool {disk['from_pool']} of "

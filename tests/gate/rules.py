@@ -20,6 +20,8 @@ Run as `python -m tests.gate.rules` from the top of the collection.
   module without it would refuse them. ansible-test does not check the group.
 * A file with several filters has no DOCUMENTATION of its own: ansible-doc would show it for each of them, and never the
   file beside it that is called after the filter.
+* Nothing is assigned to two names at once at the top of a plugin: ansible-doc stumbles over it on its way to the
+  DOCUMENTATION, and ansible-test takes its warning for an error.
 * What people read keeps the rules of tests/gate/docsite/pages.py.
 * A role has a README, an argument spec and a scenario of molecule; so has a playbook a scenario, which runs it. A
   playbook's name is an identifier, or its full name cannot be run.
@@ -92,6 +94,8 @@ CLOSURES = {
     "modules/virt_host_info": 24,
     "inventory/domains": 17,
     "modules/virt_init": 126,
+    "modules/virt_image": 67,
+    "modules/virt_claim": 25,
     # Between hypervisors, and between the pools of one.
     "modules/virt_migrate": 73,
 }
@@ -355,6 +359,14 @@ def check_filter_documentation() -> Iterator[str]:
             yield f"{source}: its DOCUMENTATION would be shown for {', '.join(names)}: put each into NAME.yml"
 
 
+def check_assignments() -> Iterator[str]:
+    """Yield each line at the top of a plugin that assigns to several names at once."""
+    for source in sorted(path for path in Path("plugins").glob("*/*.py") if not path.parent.name.endswith("_utils")):
+        for node in ast.parse(source.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and any(isinstance(target, ast.Tuple) for target in node.targets):
+                yield f"{source}:{node.lineno}: ansible-doc cannot read an assignment to several names at once"
+
+
 def check_layout() -> Iterator[str]:
     """Yield roles without README, argument spec or scenario, and playbooks without one or that cannot be called."""
     for role in sorted(path for path in Path("roles").glob("*") if path.is_dir()):
@@ -393,6 +405,7 @@ def main() -> int:
         *check_disk_openers(),
         *check_action_group(),
         *check_filter_documentation(),
+        *check_assignments(),
         *check_layout(),
         *broken_in_pages(),
     ]

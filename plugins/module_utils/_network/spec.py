@@ -27,6 +27,8 @@ _BRIDGE = validators.pattern(
     r"[A-Za-z0-9_][A-Za-z0-9_-]{0,14}", "a name for a bridge (up to 15 letters, digits, _ and -)", "br0"
 )
 _VLAN = validators.whole_number(1, 4094)
+# Of the kernel's own, and the words that stand for all interfaces in its settings: it makes none of these names.
+_TAKEN = ("lo", "all", "default")
 # How long a port of a bridge with STP listens, and then learns, before it forwards: the least that IEEE 802.1D allows.
 # The kernel's own 15 s would leave a host without its network for half of the time that it waits for the confirmation.
 STP_DELAY_SECONDS = 4
@@ -266,7 +268,14 @@ _RULES: dict[str, validators.Rule] = {
 
 
 def _check_name(spec: BridgeSpec, where: str) -> None:
-    """Refuse a bridge whose own files would be called as those of another bridge's uplink."""
+    """Refuse a bridge that the kernel would not make, or whose own files would be called as those of another bridge's
+    uplink.
+    """
+    for word, name in (("name", spec.name), ("uplink.name", spec.uplink.made if spec.uplink else "")):
+        if name in _TAKEN:
+            raise InputError(
+                f"Linux keeps the name {name} for itself", where=f"{where}.{word}", hint="Choose another name"
+            )
     for ending in ENDINGS:
         if spec.name.endswith(ending):
             raise InputError(

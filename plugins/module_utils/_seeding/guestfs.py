@@ -10,15 +10,14 @@ is read of the image or run from it happens there: https://libguestfs.org/guestf
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from .._base.commands import Program
 from .._base.errors import HostError, UnsupportedError, VirtError
 from .._base.qemu_img import run_qemu_img
-from .._model.spec.machine import Machine
-from .host_keys import HostKey
-from .offline import SCRIPT, STAGE, seed_archive
 
+# The folder inside the image in which all of a seed lies while its script is at work, and the script.
+STAGE = "/.brine-virt-seed"
+SCRIPT = "apply"
 # Several times what it takes with emulation on a slow host, its very first run included, which builds the appliance.
 TIMEOUT_SECONDS = 900
 _INFO_SECONDS = 30
@@ -40,16 +39,15 @@ _NOT_ONE_SYSTEM = {
 def seed_disk(
     path: str,
     image_format: str,
-    machine: Machine,
-    host_keys: Sequence[HostKey],
+    archive: bytes,
     *,
     emulated: bool = False,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> None:
     """Write a machine's seed into the disk at a path, which no machine may be using.
 
-    image_format: ``qcow2`` or ``raw``. emulated: KVM is there and does not work, so that libguestfs is not to try it;
-    where there is none libguestfs finds that out itself.
+    image_format: ``qcow2`` or ``raw``. archive: the seed, as seed_archive makes it. emulated: KVM is there and does not
+    work, so that libguestfs is not to try it; where there is none libguestfs finds that out itself.
     Secrets go through a pipe into the appliance, and never lie in a file of the hypervisor.
     Raises UnsupportedError when the hypervisor or the image lacks something, HostError with guestfish's own complaint.
     """
@@ -59,7 +57,7 @@ def seed_disk(
     answer = GUESTFISH.run(
         *arguments,
         late=f"guestfish did not seed {path} within {timeout_seconds:.0f} s",
-        data=seed_archive(machine, host_keys),
+        data=archive,
         timeout_seconds=timeout_seconds,
         environment=appliance_environment(emulated),
     )

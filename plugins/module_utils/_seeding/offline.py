@@ -14,13 +14,10 @@ from collections.abc import Sequence
 
 from .._model.spec.machine import Machine
 from .._model.spec.seed_parts import User
+from .guestfs import SCRIPT
 from .host_keys import HostKey
 from .nocloud import tar_of
 from .offline_network import network_files
-
-# The folder inside the image in which all this lies while the script is at work.
-STAGE = "/.brine-virt-seed"
-SCRIPT = "apply"
 
 # For the shell of any image; that of the smallest is busybox's.
 _FUNCTIONS = r"""set -eu

@@ -20,7 +20,8 @@ APART_HINT = (
     "Only its anti-affinity keeps it away: add a hypervisor, or let machines of one group share one where they cannot "
     "be apart, with virt_anti_affinity: prefer"
 )
-# Why a hypervisor is in maintenance that the playbook retire has taken out: its certificates are refused from then on.
+# Why a hypervisor is in maintenance that the playbook retire has taken out, before a colon and the user's words
+# if there are any: its certificates are refused from then on.
 _RETIRED = "retired"
 
 
@@ -169,7 +170,8 @@ def _hint(
     for host in candidates:
         if capacities[host].maintenance is not None and len(capacities[host].refusals(need, brought)) == 1:
             end = f"brine.virt.maintenance -e end={host}"
-            if (capacities[host].maintenance or {}).get("reason") == _RETIRED:
+            reason = (capacities[host].maintenance or {}).get("reason")
+            if str(reason).partition(":")[0] == _RETIRED:
                 return f"It would fit on {host} if that comes back: brine.virt.hypervisors, then {end}"
             return f"It would fit on {host} after its maintenance, which ends with {end}"
     return APART_HINT if any(capacities[host].only_apart(need, brought) for host in candidates) else None

@@ -60,14 +60,16 @@ def remarks_on(machines_by_hypervisor: Records) -> list[str]:
 def _shared_addresses(machines_by_hypervisor: Records) -> list[str]:
     """Addresses by which several running machines are to be reached on one bridge, or on one network of a hypervisor.
 
-    Networks of libvirt are each hypervisor's own, and may well have the same addresses on all of them.
+    Networks of libvirt are each hypervisor's own, and may well have the same addresses on all of them. What is plugged
+    into nothing that has a name has nobody beside it: QEMU gives each machine on a network of its own 10.0.2.15.
     """
     holders: dict[tuple[str, str, str], dict[str, str]] = {}
     for hypervisor, records in machines_by_hypervisor.items():
         for record in records:
             address = record.get("address") if record["state"] == "running" else None
             for nic in record.get("nics") or ():
-                if address and any(found["address"] == address for found in nic.get("addresses") or ()):
+                there = [found["address"] for found in nic.get("addresses") or () if nic["source"]]
+                if address and address in there:
                     where = "" if nic["type"] == "bridge" else hypervisor
                     # One name on several hypervisors has its own remark.
                     holders.setdefault((address, where, str(nic["source"])), {})[record["name"]] = hypervisor

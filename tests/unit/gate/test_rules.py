@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the rule about roles, playbooks and their scenarios finds."""
+"""What the rules about plugins, roles, playbooks and their scenarios find."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.tests.gate.rules import check_layout
+from ansible_collections.brine.virt.tests.gate.rules import check_assignments, check_layout
 
 SCENARIO = Path("extensions/molecule/stir")
 
@@ -51,3 +51,10 @@ def test_a_scenario_that_runs_another_playbook_is_none(called: str) -> None:
 def test_a_playbook_that_cannot_be_called_is_named() -> None:
     Path("playbooks/stir.yml").rename("playbooks/stir-well.yml")
     assert any("the name is no identifier" in line for line in check_layout())
+
+
+def test_several_names_at_once_are_nothing_for_ansible_doc() -> None:
+    Path("plugins/lookup").mkdir(parents=True)
+    source = Path("plugins/lookup/stirred.py")
+    source.write_text("A = B = 1\nC, D = 1, 2\n", encoding="utf-8")
+    assert [line.rpartition(": ")[0] for line in check_assignments()] == [f"{source}:2"]

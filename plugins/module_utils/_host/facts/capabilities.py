@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ..._base.errors import UnsupportedError, inside, one_of_these
-from ..._base.xml import etree
+from ..._base.xml import attribute, etree
 from ..._model.spec.fields.table import Values
 from ..._model.spec.machine import Machine
 
@@ -25,6 +25,7 @@ _ENUMS: tuple[tuple[str, str, str, str, str | None], ...] = (
 def check_capabilities(machine: Machine, capabilities: etree._Element, where: str) -> None:
     """Raises UnsupportedError for the first thing that the hypervisor cannot do."""
     _check_firmware(machine, capabilities, where)
+    _check_vcpus(machine, capabilities, where)
     check_cpu(machine.hardware.get("cpu", {}), capabilities, inside(where, "cpu"))
     for option, key, path, enum, hint in _ENUMS:
         requested = machine.hardware.get(option)
@@ -55,6 +56,18 @@ def _check_enum(device: etree._Element, enum: str, value: t.Any, place: str, hin
     if value is not None and known and value not in known:
         raise UnsupportedError(
             f"this hypervisor does not support {value!r}", where=place, hint=hint or one_of_these(str(value), known)
+        )
+
+
+def _check_vcpus(machine: Machine, capabilities: etree._Element, where: str) -> None:
+    """What QEMU's machine type has room for."""
+    most = attribute(capabilities, "vcpu", "max")
+    if "vcpus" in machine.hardware and most and most.isdigit() and machine.vcpus > int(most):
+        kind = capabilities.findtext("machine") or "the machine type"
+        raise UnsupportedError(
+            f"{machine.vcpus} vCPUs are more than {kind} can have on this hypervisor",
+            where=inside(where, "vcpus"),
+            hint=f"Set at most {most}, or another machine_type",
         )
 
 

@@ -8,13 +8,17 @@ Their names are in its XML. Whoever copies a machine by its XML has two machines
 
 from __future__ import annotations
 
+import contextlib
+import os
 import posixpath
 import shlex
 from collections.abc import Iterator
 
 from ..._base.errors import ConflictError
+from ..._base.files import file_errors
 from ..._base.xml import etree, read_description
 from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..storage.shared_pools import file_system_type, is_of_one_host
 from ..storage.usage import Usage
 from .domains import undefine_handle
 
@@ -52,6 +56,25 @@ def undefine(
         word = "VIR_DOMAIN_UNDEFINE_KEEP_TPM" if keep_tpm else "VIR_DOMAIN_UNDEFINE_TPM"
         more = getattr(libvirt, word, 0) if keep_tpm or tpm else 0
         undefine_handle(handle, flags | more, flags, common)
+
+
+def remove_left_nvram(conn: VirConnect, moved: etree._Element) -> None:
+    """Delete the NVRAM of a machine that runs on another hypervisor now, which libvirt leaves here: a new machine of
+    its name would start with it. On storage that other hosts may have, it is the machine's own there, and stays.
+
+    moved: its description there. Raises VirtError.
+    """
+    name = moved.findtext("name", "")
+    path = dict(_files(moved)).get(_NVRAM)
+    if path is None or not is_of_one_host(file_system_type(path)):
+        return
+    with translate_errors(f"cannot look for machine {name}"), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN):
+        conn.lookupByName(name)
+        return
+    if path in kept_files(moved, name, Usage(conn)):
+        return
+    with file_errors(f"cannot delete {path}"), contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def kept_files(root: etree._Element, name: str, usage: Usage) -> dict[str, str]:

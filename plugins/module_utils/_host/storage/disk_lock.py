@@ -191,15 +191,31 @@ def has_newer_below(file: str, below: str, below_format: str, *, devices: bool =
 def newer_below(file: str) -> str | None:
     """The file that a qcow2 file is backed by, where has_newer_below says so of it; None for anything else. Raises
     VirtError of qemu-img."""
+    below, below_format = _backing(file)
+    try:
+        if below is None or below_format not in FORMATS:
+            return None
+        return below if has_newer_below(file, below, below_format, devices=False) else None
+    except OSError:
+        return None
+
+
+def is_backed_by(file: str, below: str) -> bool:
+    """Whether a qcow2 file is an overlay of the other; False where nobody can tell."""
+    found = _backing(file)[0]
+    return found is not None and os.path.realpath(found) == os.path.realpath(below)
+
+
+def _backing(file: str) -> tuple[str | None, str | None]:
+    """The file that a qcow2 file is backed by, and its format."""
     try:
         with open(file, "rb") as image:
             header = read_header(lambda offset, length: os.pread(image.fileno(), length, offset))
-        if header is None or header.backing_file is None or header.backing_format not in FORMATS:
-            return None
-        below = os.path.join(os.path.dirname(file), header.backing_file)
-        return below if has_newer_below(file, below, header.backing_format, devices=False) else None
     except (OSError, BrokenQcow2Error):
-        return None
+        return None, None
+    if header is None or header.backing_file is None:
+        return None, None
+    return os.path.join(os.path.dirname(file), header.backing_file), header.backing_format
 
 
 def has_content(file: str) -> bool:

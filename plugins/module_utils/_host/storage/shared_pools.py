@@ -51,7 +51,7 @@ def shared_because(pool: Pool) -> str | None:
     if pool.source_type != FILE or not pool.local:
         return None
     kind = file_system_type(pool.path)
-    if kind not in _LOCAL_FILE_SYSTEMS:
+    if not is_of_one_host(kind):
         return f"storage pool {pool.name} lies on a file system of type {kind or 'unknown'}"
     return None
 
@@ -60,6 +60,11 @@ def seen_elsewhere(pool: Pool) -> str | None:
     """In words, what cannot be known here about who uses volumes of a pool; None where all can be known."""
     because = shared_because(pool)
     return because and f"{because}, and what machines of other hypervisors use there cannot be seen from this one"
+
+
+def is_of_one_host(kind: str) -> bool:
+    """Whether a file system of this type is mounted by one host at a time. kind: as file_system_type has it."""
+    return kind in _LOCAL_FILE_SYSTEMS
 
 
 def file_system_type(path: str, mounts: str | None = None) -> str:

@@ -50,6 +50,9 @@ def _join(found: Values, have: Values) -> None:
     if graphics and isinstance(video, Mapping) and dict(video) == {"model": "virtio"}:
         # What a console with a picture comes with.
         found.pop("video", None)
+    elif graphics and video is False:
+        # A new machine has none either, but gets one with the console.
+        found["video"] = False
     watchdog = have.get("watchdog")
     if isinstance(watchdog, Mapping) and dict(watchdog) == {"model": "itco", "action": "reset"}:
         # libvirt gives it to every machine of type q35.

@@ -181,6 +181,9 @@ def _is_filled_in(element: etree._Element, tag: str, parent: etree._Element) -> 
         return (element.text or "").strip().startswith(_EMULATORS)
     if tag == "controller":
         return _is_usual_controller(element, kind)
+    if tag == "video":
+        # That there is none.
+        return element.find("model[@type='none']") is not None
     if tag == "input":
         return element.get("bus") == "ps2" and kind in ("mouse", "keyboard")
     if tag == "audio":

@@ -152,8 +152,10 @@ def _add_for_graphics(devices: etree._Element, machine: Machine) -> None:
     graphics = machine.hardware.get("graphics")
     if not graphics:
         return
-    if "video" not in machine.hardware:
-        _add(_add(devices, "video"), "model", type="virtio")
+    video = machine.hardware.get("video")
+    if video is None or video is False:
+        # Without a word of it, libvirt chooses a card.
+        _add(_add(devices, "video"), "model", type="virtio" if video is None else "none")
     _add(devices, "input", type="tablet", bus="usb")
     if graphics["type"] == "spice":
         channel = _add(devices, "channel", type="spicevmc")

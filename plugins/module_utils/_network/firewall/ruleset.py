@@ -185,6 +185,8 @@ def _meets_flags(match: Json) -> bool | None:
         return None
     if masked and match["op"] in ("==", "!="):
         return is_first_packet(lists[1], lists[0]) is (match["op"] == "==")
+    if not masked and match["op"] in ("==", "!="):
+        return (lists[0] == ["syn"]) is (match["op"] == "==")
     if not masked and match["op"] in ("in", "!"):
         return ("syn" in lists[0]) is (match["op"] == "in")
     return None

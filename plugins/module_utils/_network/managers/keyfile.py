@@ -224,7 +224,7 @@ def _ip(spec: BridgeSpec, version: int) -> Section:
     # NetworkManager refuses a gateway where there is no address beside it.
     entries += [("gateway", gateway) for gateway in spec.gateway or () if family(gateway) == version and addresses]
     servers = [server for server in spec.nameservers or () if family(server) == version]
-    if method == "disabled":
+    if method in ("disabled", "link-local"):
         refuse_servers(spec, version)
     entries += [("dns", "".join(f"{server};" for server in servers))] if servers else []
     # Of both families one is enough, and it has to be one that is in use.

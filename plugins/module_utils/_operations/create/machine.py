@@ -73,11 +73,12 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
         seed=seed.source if seed else None,
         uuid=identity,
     )
-    if needs_schema(machine):
+    validate = needs_schema(machine)
+    if validate:
         check_schema(xml, inside(where, "xml") if machine.xml else where)
     # A claim is taken over in one stroke: were it removed first, another run could find the name free meanwhile.
     steps = steps_to_clear(unfinished, hypervisor) if unfinished and claim is None else []
-    steps.append(_define_step(machine.name, identity, xml, hypervisor))
+    steps.append(_define_step(machine.name, identity, xml, hypervisor, validate=validate))
     maker = VolumeOwner(hypervisor, machine.name, new=True, uuid=identity)
     steps.extend(step for step in (disk_step(planned, maker) for planned in disks) if step)
     if seed:
@@ -155,12 +156,12 @@ def fragment_digest(machine: Machine) -> str | None:
     return hashlib.sha256(machine.xml.encode()).hexdigest() if machine.xml else None
 
 
-def _define_step(name: str, identity: str, xml: str, hypervisor: Hypervisor) -> Step:
+def _define_step(name: str, identity: str, xml: str, hypervisor: Hypervisor, *, validate: bool) -> Step:
     # The files that libvirt makes for it when it starts, as far as it is seen that they were not there before.
     new_files: list[str] = []
 
     def apply() -> None:
-        made = host_domains.define(hypervisor.conn, xml, name)
+        made = host_domains.define(hypervisor.conn, xml, name, validate=validate)
         with translate_errors(f"cannot inspect machine {name}"):
             description = read_description(f"machine {name}", made.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
             if is_local(hypervisor.conn.getURI()):

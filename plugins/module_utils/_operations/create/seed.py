@@ -18,6 +18,7 @@ from ..._model.xml.disk_source import FILE, DiskSource
 from ..._seeding.guestfs import GUESTFISH, seed_disk
 from ..._seeding.host_keys import HostKey
 from ..._seeding.nocloud import BSDTAR, seed_documents, seed_image
+from ..._seeding.offline import seed_archive
 from ..disks.new_volume import VolumeOwner, free_name, mark_for, volume_step
 from ..disks.planned import PlannedDisk
 from ..hypervisor import Hypervisor
@@ -112,7 +113,8 @@ def seed_step(machine: Machine, seed: PlannedSeed, keys: Sequence[HostKey], make
 
     def write() -> None:
         if disk is not None and disk.source is not None:
-            seed_disk(disk.source.path, disk.format, machine, keys, emulated=hypervisor.guests.emulated)
+            archive = seed_archive(machine, keys)
+            seed_disk(disk.source.path, disk.format, archive, emulated=hypervisor.guests.emulated)
 
     # What is written into the disk goes with the disk when it is rolled back.
     return Step(f"seed {machine.name} ({seed.method}, into disk {disk.disk.name if disk else ''})", write)

@@ -21,7 +21,7 @@ from ..._model.image.name import parse_image_volume
 from ..._model.spec.disk import Disk
 from ..._model.spec.fragment import fragment_disks
 from ..._model.spec.machine import Machine
-from ..._model.xml.disk_source import BLOCK, DiskSource
+from ..._model.xml.disk_source import BLOCK, FILE, DiskSource
 from ..hypervisor import Hypervisor
 from ..task_volumes import BACKED, READS, SHARES, WRITES, VolumeUseByDisk
 
@@ -126,10 +126,16 @@ def _check_attached(
 def check_growth(
     disk: Disk, element: etree._Element, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor
 ) -> None:
-    """Raise ConflictError when a disk that is to grow lies on a volume that was not made for it, and is not its own."""
-    if _made_for(machine, pool, volume, hypervisor):
-        return
+    """Raise ConflictError when a disk that is to grow lies on a volume that was not made for it, and is not its own; or
+    that another machine, as one that was copied by its XML, has as well."""
     how, where = how_attached(element), disk.given.at("size")
+    if _made_for(machine, pool, volume, hypervisor):
+        # Where QEMU locks the file against qemu-img while that machine runs.
+        users = hypervisor.usage.users_of(pool, volume) if how == WRITES and pool.source_type == FILE else ()
+        for user in sorted(users, key=lambda user: user.words):
+            if user.words == f"machine {user.machine}" and user.machine != machine.name and user.writes:
+                raise _taken(volume, user, where)
+        return
     if how == READS:
         raise ConflictError(
             f"the disk is read-only, and its volume {volume} was not created for this machine",

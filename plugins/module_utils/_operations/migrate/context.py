@@ -40,8 +40,9 @@ class MigrationPlan:
     holds while it lasts. switched: libvirt has moved the machine, and nothing is rolled back from then on; nor where
     nobody knows whether it has (undecided).
     figures: what libvirt says of a move that has ended; measure asks for it. mirrored_bytes: how much of its disks was
-    to be copied while it ran, as far as it was seen. kept: volumes that were to be deleted and
-    were not, in sentences. switched_words: what has happened when it is switched, after the machine's name.
+    to be copied while it ran, as far as it was seen. kept: volumes that were to be deleted and were not, and those that
+    are none of its disks any more, in sentences. switched_words: what has happened when it is switched, after the
+    machine's name.
     timeout_hint: what helps against the time limit.
     """
 

@@ -32,6 +32,7 @@ from .preflight import (
 from .recheck import TargetRecheck, WriteGuard, recheck_source
 from .snapshots import check_snapshots_on_target, set_aside_step, snapshots_to_carry
 from .steps import PreparingSteps, finishing_steps
+from .storage.cleanup import volumes_left_aside
 from .storage.disks import CONTENT, SHARED, DiskMigration, plan_disks
 from .storage.images import is_stored
 from .switch import end_at_source, figures, is_taken_over, move_step
@@ -97,6 +98,8 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
         target_recheck.check(machine)
 
     migration.recheck, migration.release = recheck, guard.end
+    if context.options.undefine_source:
+        migration.kept += volumes_left_aside(machine, {disk.ref for disk in disks}, context.source)
     migration.measure = lambda: figures(migration, context, machine)
     if machine.moving is not None:
         migration.before.append(steps.clear(machine.moving))

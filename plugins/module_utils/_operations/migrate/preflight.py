@@ -81,7 +81,7 @@ def check_finished(machine: SourceMachine, where: str) -> None:
         words = f"a run is adding volume {', '.join(adding)} to it, or was interrupted while doing so"
     elif snapshot is not None:
         words = f"it is being reverted to snapshot {snapshot}, or that was interrupted"
-    elif begun is not None and written_places(machine.defined_xml, "file"):
+    elif begun is not None and written_places(machine.defined_xml, "file") and not _is_known(machine, begun, where):
         words = f"virt_snapshot is taking snapshot {begun} of it, or was interrupted while doing so"
     else:
         return
@@ -90,6 +90,12 @@ def check_finished(machine: SourceMachine, where: str) -> None:
         where=where,
         hint="Wait for that run, or run it again: it finishes the machine where it is",
     )
+
+
+def _is_known(machine: SourceMachine, snapshot: str, where: str) -> bool:
+    """Whether libvirt has taken a snapshot: virsh snapshot-revert brings back the note that it was begun."""
+    with translate_errors(f"cannot inspect machine {machine.name}", where):
+        return snapshot in machine.handle.snapshotListNames()
 
 
 def _check_hidden_state(machine: SourceMachine, where: str) -> None:

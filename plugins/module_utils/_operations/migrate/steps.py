@@ -15,7 +15,9 @@ from ..._base.errors import HostError, UnreachableError
 from ..._base.files import file_errors
 from ..._host.connection import VirConnect, translate_errors
 from ..._host.locks import hypervisor_lock
+from ..._host.machines.domains import description_of
 from ..._host.machines.set_aside import put_back
+from ..._host.machines.undefine import remove_left_nvram
 from ..._host.storage import volumes
 from ..._host.storage.pool_refresh import refresh_pool
 from ..._host.storage.pools import full_pool_named
@@ -277,22 +279,28 @@ def finishing_steps(
         return apply
 
     def forget_at_source() -> None:
+        there = None
         if not find_location(context.endpoints, uuid).left:
             raise HostError(f"{name} is not only on {context.target.name}, so nothing is deleted here")
         with context.endpoints.open_source() as conn:
             if context.options.undefine_source:
                 with context.endpoints.open_target() as target:
                     forget_left_over(conn, target, uuid)
+                    domain = find(target, uuid)
+                    there = None if domain is None else description_of(domain)
             kept = find(conn, uuid)
             if kept is not None:
                 set_autostart(kept, False)
                 write_note(kept, None)
-            elif note.left:
-                left = writer.note.left
-                unmarked = [ref for ref in left if ref.identity == VolumeIdentity()] if trusted else []
-                # Nobody is to make a machine with one of them meanwhile.
-                with hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
+                return
+            left = writer.note.left
+            unmarked = [ref for ref in left if ref.identity == VolumeIdentity()] if trusted else []
+            # Nobody is to make a machine with one of them, or of its name, meanwhile.
+            with hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
+                if left:
                     migration.kept += delete_proven(conn, left, trusted=unmarked)
+                if there is not None:
+                    remove_left_nvram(conn, there)
 
     if snapshots:
         steps.append(Step(f"put back the snapshots of {name} on {note.target}", on_target(put_back)))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import typing as t
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from ..._host.machines.domains import unreadable_error
 from ..._host.machines.listing import paused_by, words_of
 from ..._host.machines.record import PendingOf, record_from_xml, state_name
 from ..._host.machines.start_watch import is_off_since
-from ..._host.storage.disk_lock import has_content, is_open_in_qemu, newer_below
+from ..._host.storage.disk_lock import has_content, is_backed_by, is_open_in_qemu, newer_below
 from ..._model.attachments import agent_is_connected, written_places
 from ..._model.metadata.migration import read_migration_note
 from ..._model.metadata.snapshots import (
@@ -209,15 +208,16 @@ def _may_be_old(handle: t.Any, defined: etree._Element, work: SnapshotWork | Non
 def _taken_unseen(handle: t.Any, defined: etree._Element, *, active: bool) -> VirtError | None:
     """Whether QEMU has gone over to the files of a new snapshot that libvirt, killed meanwhile, does not know: it would
     start with the files below, and all that was written since would be missing. Asked for machines alone of which a
-    snapshot is noted to be taken: libvirt lists one after the definition names its files."""
+    snapshot is noted to be taken: libvirt lists one after the definition names its files. The note may be an old one:
+    it is in the snapshot as well, and virsh snapshot-revert brings it back."""
     snapshot = taking(defined)
     name = handle.name()
     with translate_errors(f"cannot inspect machine {name}"):
         if snapshot is None or not is_local(handle.connect().getURI()) or snapshot in handle.snapshotListNames():
             return None
     places = written_places(defined, "file")
-    files = [snapshot_file(name, target, place, snapshot) for target, place in places.items()]
-    files = [file for file in files if file not in places.values() and os.path.exists(file)]
+    possible = {snapshot_file(name, target, place, snapshot): place for target, place in places.items()}
+    files = [file for file, place in possible.items() if file not in places.values() and is_backed_by(file, place)]
     if not any(map(is_open_in_qemu if active else has_content, files)):
         return None
     newer = None if active else next(filter(None, map(newer_below, files)), None)

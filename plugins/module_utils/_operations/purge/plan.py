@@ -27,7 +27,7 @@ from ..power.machines import PowerResult
 from ..power.plan import Action, plan_actions
 from ..power.view import view_machine
 from .refusal import ACTIVE, FOREIGN, SAVED, UNABLE, RefusedError
-from .volumes import DELETE, PurgeOptions, VolumeDecision, decide, volumes_of
+from .volumes import DELETE, NOT_CREATED, PurgeOptions, VolumeDecision, decide, volumes_of
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _require_no_saved_state(domain: Domain) -> None:
 def still_to_do(planned: PurgePlan, now: PurgePlan | None) -> PurgePlan:
     """The plan as it is carried out, on what is true now. Raises ConflictError when what it stood on has changed.
 
-    What could go now, and was shown to stay, stays.
+    What could go now, and was shown to stay, stays, unless it was nobody's then: what it is backed by would stay too.
     """
     name = planned.name
     if now is None or now.uuid != planned.uuid:
@@ -165,7 +165,7 @@ def still_to_do(planned: PurgePlan, now: PurgePlan | None) -> PurgePlan:
         )
     if now.active and (not planned.active or planned.power is not None):
         raise ConflictError(f"machine {name} has been started since this run looked, so it is not removed")
-    known = {(decision.pool, decision.volume) for decision in planned.decisions}
+    known = {(decision.pool, decision.volume): decision.reason for decision in planned.decisions}
     shown = {(decision.pool, decision.volume) for decision in planned.going}
     for decision in now.decisions:
         volume = (decision.pool, decision.volume)
@@ -174,6 +174,9 @@ def still_to_do(planned: PurgePlan, now: PurgePlan | None) -> PurgePlan:
             change = f"{decision.words} is new"
         elif volume in shown and decision.action != DELETE:
             change = f"{decision.words} would now be kept: {decision.reason}"
+        elif known[volume] == NOT_CREATED and decision.action == DELETE:
+            # libvirt had taken a snapshot, and its files were not noted yet.
+            change = f"{decision.words} is its own now"
         else:
             continue
         raise ConflictError(

@@ -30,6 +30,7 @@ from .snapshot_files import files_of_snapshots, is_memory_of
 
 DELETE, KEEP = "delete", "keep"
 
+NOT_CREATED = "it was not created for this machine"
 _UNPROVEN = "nothing proves that it is the volume that was created for this machine"
 
 
@@ -191,7 +192,7 @@ def _decide_other(disk: MachineDisk, *, named: bool) -> VolumeDecision | None:
         return None
     if named:
         return VolumeDecision(disk.pool.name, disk.volume, DELETE, "disks names it", disk.pool)
-    return VolumeDecision(disk.pool.name, disk.volume, KEEP, "it was not created for this machine")
+    return VolumeDecision(disk.pool.name, disk.volume, KEEP, NOT_CREATED)
 
 
 def _decide_snapshots(

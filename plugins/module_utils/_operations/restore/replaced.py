@@ -10,8 +10,9 @@ import typing as t
 from dataclasses import replace
 
 from ..._base.errors import ConflictError, VirtError
-from ..._base.xml import attribute
+from ..._base.xml import attribute, etree
 from ..._host.storage.pools import Pool
+from ..._model.attachments import disks_by_target, written_disks
 from ..._model.metadata.machine import VolumeNote
 from ..._model.xml.disk_source import DiskSource
 from ..hypervisor import Hypervisor
@@ -36,7 +37,7 @@ def marked(hypervisor: Hypervisor, plan: RestorePlan) -> list[VolumeNote]:
 
 def staying(hypervisor: Hypervisor, plan: RestorePlan, clear: Clear) -> tuple[list[VolumeNote], list[str]]:
     """The notes of those that stay, with a remark about each: what cannot be told to be them, what the backup does not
-    have, and what clear refuses."""
+    have, and what clear refuses. And a remark about each that has no note."""
     stay, remarks = [], []
     for note in marked(hypervisor, plan):
         try:
@@ -51,7 +52,7 @@ def staying(hypervisor: Hypervisor, plan: RestorePlan, clear: Clear) -> tuple[li
         except VirtError as exc:
             stay.append(note)
             remarks.append(f"the volume {note.name} of before stays: {exc}")
-    return stay, remarks
+    return stay, remarks + _not_its_own(hypervisor, plan)
 
 
 def _place(hypervisor: Hypervisor, pool: str, volume: str) -> str:
@@ -63,17 +64,34 @@ def _place(hypervisor: Hypervisor, pool: str, volume: str) -> str:
 
 def _replaced_places(hypervisor: Hypervisor, plan: RestorePlan) -> set[str]:
     """Where the disks were, before, that the backup has."""
-    if plan.existing is None:
-        return set()
     targets = {entry.target for entry in plan.manifest.disks}
-    found = set()
-    for element in plan.existing.xml.iterfind("devices/disk"):
-        source = element.find("source")
-        if attribute(element, "target", "dev") not in targets or source is None:
-            continue
-        if element.get("type") == "volume":
-            found.add(_place(hypervisor, source.get("pool", ""), source.get("volume", "")))
+    places = {} if plan.existing is None else _disk_places(hypervisor, disks_by_target(plan.existing.xml))
+    return {place for target, place in places.items() if target in targets}
+
+
+def _not_its_own(hypervisor: Hypervisor, plan: RestorePlan) -> list[str]:
+    """A remark about each disk that the machine could write to and has no more, and that was not made for it."""
+    if plan.existing is None or plan.restored is None:
+        return []
+    notes = plan.existing.notes.volumes if plan.existing.notes is not None else ()
+    known = {_place(hypervisor, note.pool, note.name) for note in notes}
+    known.update(_disk_places(hypervisor, disks_by_target(plan.restored.root)).values())
+    places = _disk_places(hypervisor, written_disks(plan.existing.xml))
+    return [
+        f"the disk {target} of before, {place}, stays: it was not created for this machine"
+        for target, place in places.items()
+        if place not in known
+    ]
+
+
+def _disk_places(hypervisor: Hypervisor, disks: t.Mapping[str, etree._Element]) -> dict[str, str]:
+    """Where disks are, by target, without those of which nobody can tell."""
+    found = {}
+    for target, disk in disks.items():
+        if disk.get("type") == "volume":
+            pool, volume = (attribute(disk, "source", word) or "" for word in ("pool", "volume"))
+            found[target] = _place(hypervisor, pool, volume)
         else:
-            place = DiskSource.read(element)
-            found.update([] if place is None else [place.place])
-    return found - {""}
+            place = None if disk.find("source") is None else DiskSource.read(disk)
+            found[target] = place.place if place is not None else ""
+    return {target: place for target, place in found.items() if place}

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..._base.errors import ConflictError
-from ..._host.connection import VirConnect, is_local, translate_errors
+from ..._host.connection import VirConnect, is_local, libvirt, translate_errors
 from ..._host.machines.domains import write_notes
 from ..._host.machines.snapshots import EXTERNAL
 from ..._host.storage.disk_lock import is_open_in_qemu
@@ -163,6 +163,17 @@ def note_files(machine: SnapshotView, pools: Sequence[Pool]) -> None:
             os.setxattr(path, _ATTRIBUTE, mark.encode(), follow_symlinks=False)
     if notes is not None:
         write_notes(machine.power.handle, notes)
+
+
+def show_files(machine: SnapshotView, pools: Sequence[Pool]) -> None:
+    """Have libvirt look into the pools that have files of snapshots which it does not list, as it has created them past
+    its pools. Where one is busy, its next refresh shows them. pools: all of the hypervisor."""
+    places = [posixpath.split(path) for path in files_of(machine)]
+    for pool in (pool for pool in pools if pool.local and pool.source_type == FILE):
+        with contextlib.suppress(libvirt.libvirtError):
+            known = pool.handle.listVolumes()
+            if any(folder == pool.path and name not in known for folder, name in places):
+                pool.handle.refresh(0)
 
 
 def stamps(paths: Iterable[str]) -> list[tuple[int, ...]] | None:

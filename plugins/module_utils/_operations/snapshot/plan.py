@@ -27,7 +27,7 @@ from .delete import (
     step_to_delete_undescribed,
     steps_to_delete,
 )
-from .files import has_new_files, note_files
+from .files import has_new_files, note_files, show_files
 from .held import let_go
 from .method import AUTO, Method, choose
 from .readonly import hidden_disks, put_back
@@ -183,12 +183,7 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     kinds = [method.kind if method is not None else None, *(one.facts.kind for one in (*found.snapshots, *going))]
     has_files = EXTERNAL in kinds if steps else has_new_files(conn, found)
     if has_files:
-        steps.append(
-            Step(
-                f"note the files of the snapshots of {machine}",
-                lambda: note_files(view(conn, machine, "vm"), Pools(conn).all()),
-            )
-        )
+        steps.append(Step(f"note the files of the snapshots of {machine}", lambda: _note(conn, machine)))
     gone = (*(one.facts.name for one in going), *left)
     taken = (name,) if method is not None and name is not None else ()
     after = (*(one for one in before if one not in gone), *taken)
@@ -206,6 +201,12 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         remarks=tuple(remarks),
         memory=memory,
     )
+
+
+def _note(conn: VirConnect, machine: str) -> None:
+    now, pools = view(conn, machine, "vm"), Pools(conn).all()
+    note_files(now, pools)
+    show_files(now, pools)
 
 
 def _plan_first(conn: VirConnect, found: SnapshotView, before: tuple[str, ...]) -> SnapshotPlan | None:

@@ -45,13 +45,15 @@ def compare_hardware(machine: Machine, draft: Draft, where: str) -> None:
         for field, want in wanted
         if not _is_as_requested(field, _defined_value(field, want, draft), want)
     }
-    if set(new) - {"vcpus", "memory"}:
+    if set(new) - {"memory"}:
         # What the machine has already it may keep, whatever the hypervisor says of itself.
         asked = replace(machine, hardware=new, firmware=None)
         draft.hypervisor.guests.check(asked, need(draft.domain.xml, "os/type").get("machine", ""), where)
     for field, want in wanted:
         if field.key in new:
             _change(field, want, draft)
+            if field.key == "graphics" and want:
+                _add_card(machine, draft)
         elif draft.live is not None and not _is_as_requested(field, field.read(draft.live), shown_value(field, want)):
             # Changed in the definition by an earlier run, or by hand; the machine has not been started since.
             draft.pending.append(field.key)
@@ -111,11 +113,16 @@ def _change(field: Field, want: t.Any, draft: Draft) -> None:
     draft.differ((field.key,), plain(shown), plain(want))
     xml = draft.record(field.key)
     field.write(xml, want)
-    if field.key == "graphics" and want and xml.find(VIDEO.path) is None:
-        VIDEO.write(xml, {})
     change_live = _LIVE.get(field.key)
     if draft.live is not None and not (change_live and change_live(have, want, draft)):
         draft.pending.append(field.key)
+
+
+def _add_card(machine: Machine, draft: Draft) -> None:
+    """What a console shows, or that it shows nothing: libvirt chooses a card for a machine that says neither."""
+    xml = draft.record("graphics")
+    if xml.find(VIDEO.path) is None:
+        VIDEO.write(xml, machine.hardware.get("video") is not False and {})
 
 
 def _only(have: t.Any, want: t.Any, key: str) -> bool:

@@ -15,7 +15,7 @@ from ..._host.facts.networks import changes_bridge_vlans
 from ..._model.as_text import declared_nic, plain
 from ..._model.attachments import nic_source, nic_type
 from ..._model.metadata.machine import NicNote
-from ..._model.spec.fields.table import Values, covers, make, read_table, write_table
+from ..._model.spec.fields.table import Values, covers, drop, make, read_table, write_table
 from ..._model.spec.machine import Machine
 from ..._model.spec.nic import LIVE_OPTIONS, NIC_OPTIONS, SOURCE_ATTRIBUTES, Nic
 from ..._model.xml.devices import add_nic
@@ -140,6 +140,11 @@ def _write(element: etree._Element, nic: Nic, keys: t.Iterable[str]) -> None:
         source = etree.SubElement(element, "source", {SOURCE_ATTRIBUTES[nic.type]: nic.source})
         if nic.type == "direct":
             source.set("mode", mode)
+        for inbound in element.findall("bandwidth/inbound[@floor]") if nic.type != "network" else ():
+            # Only a network of libvirt's own guarantees a rate.
+            del inbound.attrib["floor"]
+            if not inbound.attrib:
+                drop(inbound)
         # These belong to the source.
         keys = {*keys, *({"mode", "portgroup"} & set(nic.options))}
     if "model" in keys:

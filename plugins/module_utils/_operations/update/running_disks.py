@@ -61,8 +61,10 @@ def plug_in(disk: Disk, element: etree._Element, draft: Draft, controller: etree
 def _has_thread(disk: etree._Element, live: t.Any) -> bool:
     """Whether the running machine has the I/O thread of a disk, if any: it gets no more of them before it is off."""
     driver = disk.find("driver")
-    number = "0" if driver is None else driver.get("iothread", "0")
-    return int(number) <= int(live.findtext("iothreads", "0"))
+    number = int("0" if driver is None else driver.get("iothread", "0"))
+    # Those of a machine made by hand may have other numbers than the first ones.
+    ids = [int(thread.get("id", "0")) for thread in live.iterfind("iothreadids/iothread")]
+    return number == 0 or number in (ids or range(1, int(live.findtext("iothreads", "0")) + 1))
 
 
 def scsi_controller(devices: etree._Element, disk: Disk) -> etree._Element | None:

@@ -159,8 +159,14 @@ def test_a_volume_that_the_machine_does_not_own_is_named_as_it_stays(monkeypatch
     disks = [{**of_both, "from_volume": "old.qcow2", "kept_at_source": True}, own]
     moved = {"name": "old1", "source": "hv1", "target": "hv2", "disks": disks, "kept_volumes": (), "failed": False}
     said: list[str] = []
-    module = t.cast("t.Any", types.SimpleNamespace(check_mode=True, warn=said.append))
-    for changed in (True, False):
+    for changed, options in (
+        (True, {"source_volumes": "own", "undefine_source": True}),
+        (False, {"source_volumes": "own", "undefine_source": True}),
+        # They were asked to stay.
+        (True, {"source_volumes": "none", "undefine_source": True}),
+        (True, {"source_volumes": "own", "undefine_source": False}),
+    ):
+        module = t.cast("t.Any", types.SimpleNamespace(check_mode=True, warn=said.append, params=options))
         machines = [{**moved, "changed": changed}]
         monkeypatch.setattr(virt_migrate, "move", lambda *_, found=machines: {"machines": found})
         virt_migrate.work(module)

@@ -60,9 +60,10 @@ class Cloud:
 
     def run(self, *words: str, hosts: str = "all") -> tuple[int, str]:
         shutil.copytree(PLAYBOOKS / "tasks", self.place / "tasks", dirs_exist_ok=True)
-        self._replace(
-            "begin_maintenance.yml", [{"name": "Begin maintenance", "ansible.builtin.debug": {"msg": "begun"}}]
-        )
+        begin = yaml.safe_load((PLAYBOOKS / "tasks/begin_maintenance.yml").read_text(encoding="utf-8"))
+        reason = begin[1]["brine.virt.virt_maintenance"]["reason"]
+        begun = [{"name": "Begin maintenance", "ansible.builtin.debug": {"msg": word}} for word in ("begun", reason)]
+        self._replace("begin_maintenance.yml", begun)
         gone = {"path": f"{self.place}/{self.gone}.xml", "state": "absent"}
         self._replace(
             "move.yml",
@@ -202,6 +203,13 @@ def test_an_empty_one_is_taken_out(cloud: Cloud) -> None:
     ]
     assert "\nTake hv3 out of the inventory (hosts.yml).\n" in output
     assert "virsh secret-undefine UUID" in output and "irewalls" not in output
+
+
+@pytest.mark.parametrize(("words", "reason"), [((), "retired"), (("reason='too old'",), "retired: too old")])
+def test_its_maintenance_says_that_it_is_retired(cloud: Cloud, words: tuple[str, ...], reason: str) -> None:
+    """By that word whoever is refused a place there is told what to do."""
+    code, output = cloud.run("from=hv3", *words)
+    assert (code, f'"msg": "{reason}"' in output) == (0, True), output
 
 
 def test_a_firewall_that_lets_it_in_is_named(cloud: Cloud) -> None:

@@ -63,14 +63,16 @@ class _Cpu(GroupField):
                 where=inside(where, "fallback"),
                 hint="Give a model, or leave fallback out",
             )
-        mode = values.get("mode", known.get("mode", "custom"))
+        mode, of_cpu = values.get("mode", known.get("mode", "custom")), bool(values.get("model") or of_model)
         if (
             "match" in values
-            and mode != "custom"
-            and (values["match"], mode) != (known.get("match"), known.get("mode"))
+            and not of_cpu
+            and (values["match"], mode) != (known.get("match"), known.get("mode", "custom"))
         ):
             raise InputError(
-                f"mode {mode} has no match", where=inside(where, "match"), hint="It is for a CPU with a model"
+                f"mode {mode} has no match" if mode != "custom" else "without a model there is nothing to match",
+                where=inside(where, "match"),
+                hint="It is for a CPU with a model",
             )
         return values
 

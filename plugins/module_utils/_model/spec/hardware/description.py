@@ -43,9 +43,10 @@ class _Clock(GroupField):
                 where=inside(where, "timezone"),
                 hint="Write it like Europe/Berlin",
             )
-        if values.get("offset") == "timezone" and "adjustment" in values:
+        offset = values.get("offset", (have or {}).get("offset"))
+        if offset == "timezone" and "adjustment" in values:
             raise InputError("a time zone has no adjustment", where=inside(where, "adjustment"))
-        if values.get("offset") == "variable" and values.get("adjustment") == "reset":
+        if offset == "variable" and values.get("adjustment") == "reset":
             raise InputError(
                 "a variable clock has a number of seconds",
                 where=inside(where, "adjustment"),
@@ -62,10 +63,14 @@ class _Clock(GroupField):
         return values
 
     def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
-        clock = parent.find("clock")
-        if clock is not None and value.get("offset") not in (None, (self.read(parent) or {}).get("offset")):
+        clock, offset = parent.find("clock"), (self.read(parent) or {}).get("offset")
+        if clock is not None and value.get("offset") not in (None, offset):
             for name in ("timezone", "adjustment", "basis"):
                 clock.attrib.pop(name, "")
+        elif clock is not None and offset == "localtime":
+            # A variable clock has no adjustment but a number, and local time no basis.
+            clock.attrib.pop("basis", "")
+            clock.set("offset", offset)
         super().write(parent, value)
 
 

@@ -20,7 +20,7 @@ from ..nic import Nic
 
 _OF_SERIAL = "serial"
 # What libvirt takes from the serial device for the console that is on it.
-_SOURCE = ("type", "host", "port", "mode", "path", "tls", "protocol", "target_port")
+_SOURCE = ("type", "host", "port", "mode", "path", "tls", "protocol", "log", "target_port")
 # What a serial device has of these without a word.
 _PLAIN_SOURCE = {"tls": False, "protocol": "raw", "target_port": 0}
 
@@ -159,8 +159,9 @@ def check_references(
 
     new = functools.partial(_is_new, hardware, have)
 
-    if "consoles" in hardware and new("consoles"):
+    if "consoles" in hardware and any(key in hardware and new(key) for key in ("consoles", "serials")):
         _check_first_console(hardware, options, have)
+        _check_other_consoles(hardware["consoles"], options)
     cpu, known = hardware.get("cpu", {}), have.get("cpu") or {}
     if new("cpu"):
         _check_mode(cpu, known, options)
@@ -180,14 +181,31 @@ def _check_first_console(hardware: Mapping[str, t.Any], options: GivenOptions, h
     """libvirt puts the first serial device in place of the first console, unless that is on another device."""
     serials = hardware.get("serials", have.get("serials", ({"type": "pty"},)))
     first: Values = dict(next(iter(hardware["consoles"]), {}))
-    if not serials or first.get("target_type", _OF_SERIAL) != _OF_SERIAL:
+    if first.get("target_type", _OF_SERIAL) != _OF_SERIAL:
         return
-    if not covers({**_PLAIN_SOURCE, **serials[0]}, {key: first[key] for key in _SOURCE if key in first}):
+    if first and hardware.get("serials") == ():
+        raise InputError(
+            "the first console is the first serial device, and there is to be none",
+            where=f"{options.at('consoles')}[0]",
+            hint="Leave out serials: [], or give it target_type: virtio",
+        )
+    if serials and not covers({**_PLAIN_SOURCE, **serials[0]}, {key: first[key] for key in _SOURCE if key in first}):
         raise InputError(
             f"the first console is the first serial device, and that is another one, of type {serials[0].get('type')}",
             where=f"{options.at('consoles')}[0]",
             hint="Write it in serials instead, or give it target_type: virtio",
         )
+
+
+def _check_other_consoles(consoles: Sequence[Values], options: GivenOptions) -> None:
+    """libvirt refuses another one on a serial device, or makes one on virtio of it."""
+    for index, console in enumerate(consoles[1:], 1):
+        if console.get("target_type", _OF_SERIAL) == _OF_SERIAL:
+            raise InputError(
+                "only the first console is on a serial device",
+                where=f"{options.at('consoles')}[{index}]",
+                hint="Give it target_type: virtio",
+            )
 
 
 def _check_mode(cpu: Mapping[str, t.Any], known: Mapping[str, t.Any], options: GivenOptions) -> None:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable
 
-from ...._base.errors import HostError
+from ...._base.errors import HostError, VirtError
 from ...._host.connection import VirConnect, translate_errors
 from ...._host.machines.domains import Domain, list_domains
 from ...._host.machines.undefine import undefine
@@ -16,7 +17,9 @@ from ...._host.storage.transfer.flush import end_flushes
 from ...._host.storage.usage import USED, delete_those_unused, why_kept
 from ...._model.metadata.migration import MigrationNote, VolumeRef, read_migration_note
 from ...._model.xml.disk_source import FILE
+from ...hypervisor_view import HypervisorView
 from ..endpoints.location import Endpoints, find_state_at_source
+from ..endpoints.source_and_target import SourceMachine
 from .volume_identity import is_as_it_was_made, is_the_one
 
 
@@ -109,6 +112,19 @@ def delete_proven(
         hint = "" if use.state == USED else f". {manual_deletion(conn, going[index])}"
         stay.append(f"{_stays(going[index])}: {why_kept(use)}{hint}")
     return stay
+
+
+def volumes_left_aside(machine: SourceMachine, disks: Collection[VolumeRef], source: HypervisorView) -> list[str]:
+    """The volumes that were made for a machine and are none of its disks any more, in sentences: they stay at the
+    source, and nothing on the target says whose they are. disks: the volumes of its disks."""
+    found = []
+    notes = machine.notes.volumes if machine.notes is not None else ()
+    for ref in (VolumeRef(note.pool, note.name) for note in notes):
+        # In a pool that is not active or not there, nobody can tell whether it is.
+        with contextlib.suppress(VirtError):
+            if ref not in disks and ref.name in source.volumes(source.pools.get(ref.pool)):
+                found.append(f"{_stays(ref)}: it is no disk of {machine.name}. {manual_deletion(source.conn, ref)}")
+    return found
 
 
 def _stays(ref: VolumeRef) -> str:

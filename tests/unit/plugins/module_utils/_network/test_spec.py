@@ -87,6 +87,8 @@ STATIC = {"addresses": ["192.0.2.10/24", "2001:db8::10/64"]}
     [
         ({"adresses": []}, "unknown option 'adresses'. Did you mean addresses?"),
         ({"name": "bridge-with-a-long-name"}, ".name: 'bridge-with-a-long-name' is not a name for a bridge"),
+        ({"name": "all"}, ".name: Linux keeps the name all for itself"),
+        ({"uplink": {"bond": ["eth0"], "name": "default"}}, ".uplink.name: Linux keeps the name default for itself"),
         ({"name": "br0-uplink"}, ".name: the name of a bridge cannot end in -uplink"),
         ({"name": "br0-port"}, ".name: the name of a bridge cannot end in -port"),
         ({"addresses": ["192.0.2.1/24", "192.0.2.2"]}, ".addresses[1]: '192.0.2.2' is not an address with a prefix"),

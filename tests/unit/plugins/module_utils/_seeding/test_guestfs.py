@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._seeding.guestfs import failure, seed_disk
+from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import seed_archive
 
 ADVICE = (
     " To see full error messages you may need to enable debugging. Do: export LIBGUESTFS_DEBUG=1 LIBGUESTFS_TRACE=1 and"
@@ -21,37 +21,37 @@ ADVICE = (
 )
 
 
-@pytest.fixture(name="machine")
-def _machine() -> Machine:
-    return read_machine({"name": "web1", "vcpus": 1, "memory": 512, "seed": {"method": "guestfs"}})
+@pytest.fixture(name="archive")
+def _archive() -> bytes:
+    return seed_archive(read_machine({"name": "web1", "vcpus": 1, "memory": 512, "seed": {"method": "guestfs"}}), ())
 
 
-def test_without_guestfish(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_guestfish(archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnsupportedError, match="no guestfish .* virt_hypervisor_guestfs"):
-        seed_disk("/x.qcow2", "qcow2", machine, ())
+        seed_disk("/x.qcow2", "qcow2", archive)
 
 
-def test_the_seed_goes_through_a_pipe(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_seed_goes_through_a_pipe(archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program in guestfish's place tells its words, and how many bytes came in: a tar has no less than 10240."""
     program = tmp_path / "guestfish"
     program.write_text('#!/bin/sh\necho "$LIBGUESTFS_BACKEND $LIBGUESTFS_BACKEND_SETTINGS $* $(wc -c)" >&2\nexit 1\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(HostError) as caught:
-        seed_disk("/x.qcow2", "qcow2", machine, (), emulated=True)
+        seed_disk("/x.qcow2", "qcow2", archive, emulated=True)
     words = str(caught.value).split()
     assert "direct force_tcg --format=qcow2 -a /x.qcow2 -i" in " ".join(words)
     assert int(words[-1]) >= 10240
 
 
-def test_it_does_not_wait_for_ever(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_wait_for_ever(archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "guestfish"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(HostError, match="did not seed /x.qcow2 within 1 s"):
-        seed_disk("/x.qcow2", "qcow2", machine, (), timeout_seconds=1)
+        seed_disk("/x.qcow2", "qcow2", archive, timeout_seconds=1)
 
 
 @pytest.mark.parametrize(

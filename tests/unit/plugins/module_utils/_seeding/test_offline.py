@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine import Machine
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._seeding.guestfs import SCRIPT
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import make_host_keys
 from ansible_collections.brine.virt.plugins.module_utils._seeding.nocloud import seed_digest
-from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import SCRIPT, seed_archive, seed_files
+from ansible_collections.brine.virt.plugins.module_utils._seeding.offline import seed_archive, seed_files
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKey operator@example"
 HASH = "$6$abcdefgh$" + "x" * 86

@@ -155,6 +155,13 @@ REFUSALS: list[tuple[str, dict[str, t.Any], dict[str, t.Any], str]] = [
         "brine.virt.maintenance -e end=hv2",
     ),
     (
+        "retired, and said why",
+        {},
+        {"maintenance": {"since": "today", "reason": "retired: old"}},
+        "is in maintenance since today (retired: old). It would fit on hv2 if that comes back: brine.virt.hypervisors, "
+        "then brine.virt.maintenance -e end=hv2",
+    ),
+    (
         "maintenance",
         {},
         {"maintenance": {"since": "today", "reason": "fan"}},

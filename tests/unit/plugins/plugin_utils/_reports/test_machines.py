@@ -122,6 +122,11 @@ def test_an_address_of_one_running_machine_is_no_remark(other: dict[str, t.Any])
     assert len(lines_of({"hv1": [record("web1", nics=on("br0"))], "hv2": [other]})) == 3
 
 
+def test_an_address_on_a_network_of_the_machines_own_is_no_remark() -> None:
+    nic = {"type": "user", "source": None, "addresses": [{"address": "192.0.2.17"}]}
+    assert len(lines_of({"hv1": [record(name, nics=[nic]) for name in ("web1", "web2")]})) == 3
+
+
 def test_each_hypervisor_has_networks_of_its_own() -> None:
     results = {
         host: [record(name, nics=on("default", kind="network"))] for host, name in {"hv1": "a", "hv2": "b"}.items()

@@ -301,3 +301,16 @@ def test_the_watchdog_that_libvirt_adds_beside_another_one_is_no_leftover() -> N
     assert find_leftovers(domain, etree.fromstring("<domain><devices/></domain>")) == [
         "devices/watchdog model=i6300esb action=pause"
     ]
+
+
+def test_a_console_without_a_card() -> None:
+    """libvirt gives a machine with a console a card, unless its definition has one of model none."""
+    bare = "<video><model type='none'/></video>"
+    console = "<graphics type='vnc' port='-1' autoport='yes'><listen type='address' address='127.0.0.1'/></graphics>"
+    found = export(etree.fromstring(DOMAIN.format(f"<devices>{console}{bare}</devices>")))
+    assert (found.entry["graphics"], found.entry.get("video")) == ("vnc", False)
+    assert not [one for one in found.not_exported if "video" in one]
+    # Without a console there is none anyway.
+    alone = export(etree.fromstring(DOMAIN.format(f"<devices>{bare}</devices>")))
+    assert "video" not in alone.entry
+    assert not [one for one in alone.not_exported if "video" in one]

@@ -196,6 +196,8 @@ def test_what_networkmanager_cannot_do_is_refused() -> None:
     servers = ["192.0.2.53", "2001:db8::53"]
     with pytest.raises(UnsupportedError, match="no name server of IPv6 for br0.* nameservers: 2001:db8::53"):
         make({"addresses": ["192.0.2.7/24"], "nameservers": servers})
+    with pytest.raises(UnsupportedError, match="no name server of IPv6 for br0.* nameservers: 2001:db8::53"):
+        make({"dhcp4": True, "accept_ra": False, "nameservers": ["2001:db8::53"]})
     with pytest.raises(UnsupportedError, match="no name server of IPv4 for br0.* nameservers: 192.0.2.53"):
         make({"addresses": ["2001:db8::7/64"], "nameservers": servers})
 

@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.listing import observe_machines
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.schema import check_schema
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
@@ -137,6 +138,38 @@ def test_only_claims_are_withdrawn(conn: t.Any) -> None:
     claims = claim(conn)
     assert make(conn, claims).error is None
     assert withdraw_claims(conn, claims) == []
+
+
+class Defining:
+    """The test driver, which notes the flags and the XML of what it defines."""
+
+    def __init__(self, conn: t.Any) -> None:
+        self._conn = conn
+        self.defined: list[tuple[int, str]] = []
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._conn, name)
+
+    def defineXMLFlags(self, xml: str, flags: int) -> t.Any:  # noqa: N802 - libvirt's name
+        self.defined.append((flags, xml))
+        return self._conn.defineXMLFlags(xml, flags)
+
+
+@pytest.mark.parametrize(
+    ("more", "validated"), [({}, False), ({"title": "One"}, False), ({"cpu": {"mode": "host-model"}}, True)]
+)
+def test_libvirt_reads_its_schema_only_for_what_could_break_it(
+    conn: t.Any, more: dict[str, t.Any], validated: bool
+) -> None:
+    """It does so for each machine anew; of hundreds that is most of what defining them takes."""
+    seen = Defining(conn)
+    claims = make_claims(seen, [dataclasses.replace(NEW, groups=("db",))], list_domains(conn))
+    hypervisor = Hypervisor(seen, image_pool="images", claims=claims)
+    plans = make_plans([read_machine({**SPEC, **more})], hypervisor, "")
+    assert [made.error for made in run_plans(plans, concurrency=1)] == [None]
+    assert [bool(flags) for flags, _xml in seen.defined] == [False, validated]
+    for _flags, xml in seen.defined:
+        check_schema(xml, "")
 
 
 def test_when_one_cannot_be_claimed_none_is(conn: t.Any) -> None:

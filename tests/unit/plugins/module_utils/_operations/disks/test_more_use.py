@@ -108,3 +108,19 @@ def test_a_new_volume_that_machines_share_has_no_map_of_its_own(host: Host) -> N
     with pytest.raises(InputError, match=r"^machines\[0\]\.disks\[0\]\.shareable: a qcow2 volume cannot be shared"):
         host.plan(one("a", shared))
     host.plan(one("a", {**shared, "format": "raw"}), one("b", {**shared, "readonly": True}))
+
+
+def test_a_disk_of_its_own_that_a_copied_machine_has_as_well_does_not_grow(host: Host) -> None:
+    """QEMU would refuse it in words of its own while that one runs."""
+    host.make(one("a", {"size": "1MiB"}))
+    (name,) = host.files("a")
+    host.path = host.directory / "default" / name
+    assert host.plan(one("a", {"size": "2MiB"}))[0].steps
+    guest = host.add_guest()
+    assert host.refused(one("a", {"size": "2MiB"})) == (
+        f"machines[0].disks[0].size: volume {name} is a disk of machine guest. {SHARE}"
+    )
+    guest.undefine()
+    # Of a medium, or as what it only reads, nobody minds.
+    host.add_guest(rest="<readonly/>")
+    assert host.plan(one("a", {"size": "2MiB"}))[0].steps

@@ -187,6 +187,21 @@ def ways(migration: MigrationPlan) -> dict[str, str]:
     return {disk.device: disk.method for disk in migration.disks}
 
 
+def test_a_volume_of_its_own_that_is_no_disk_of_it_any_more_is_named_as_it_stays(world: World_) -> None:
+    """Somebody has detached it, and the machine's notes on the target will not have it."""
+    plan = world(disks=SYSTEM)
+    assert plan().kept == [
+        "volume web1-seed.iso of pool default is kept: it is no disk of web1. If it is not needed: "
+        f"virsh -c {plan.source.conn.getURI()} vol-delete --pool default web1-seed.iso"  # type: ignore[attr-defined]
+    ]
+
+
+@pytest.mark.parametrize(("disks", "undefine_source"), [(SYSTEM + SEED, True), (SYSTEM, False)])
+def test_others_are_not_named(world: World_, disks: str, undefine_source: bool) -> None:
+    """As where the machine stays defined here, whose notes have it."""
+    assert world(disks=disks)(undefine_source=undefine_source).kept == []
+
+
 def test_a_running_machine_has_its_disks_mirrored_and_its_seed_copied(world: World_) -> None:
     migration = world()()
     assert ways(migration) == {"vda": "mirror", "vdz": "content"}

@@ -315,6 +315,23 @@ class TestChangedSincePlanned:
         assert "so it is not removed: volume web1-more.qcow2 of pool default is new" in str(results[0].error)
         assert (host.names(), len(host.files())) == ({"web1"}, 2)
 
+    def test_the_files_of_a_new_snapshot_are_its_own_by_now(self, host: PurgeHost) -> None:
+        """libvirt had taken it, and its files were not noted yet: all disks would have stayed, as nobody's."""
+        host.make()
+        overlay = host.image(host.pool / "web1-vda.s1.qcow2", below=host.pool / SYSTEM)
+        host.detach("web1", SYSTEM)
+        host.attach("web1", disk(overlay))
+
+        def note() -> None:
+            (system,) = host.notes().volumes
+            of_snapshot = dataclasses.replace(system, name=overlay.name, identity="")
+            host.write(dataclasses.replace(host.notes(), volumes=(system, of_snapshot)))
+
+        assert self.run(host, note) == (
+            "machine web1 has changed since this run looked, so it is not removed: volume web1-vda.s1.qcow2 of pool "
+            "default is its own now. Run it again to see what goes now"
+        )
+
     def test_what_could_go_now_and_was_shown_to_stay_stays(self, host: PurgeHost) -> None:
         host.make()
         other = host.guest("other", disk(host.pool / SYSTEM))

@@ -665,6 +665,23 @@ def test_of_a_replaced_machine_a_disk_that_is_not_in_the_backup_stays(machine: B
     assert note in notes.volumes
 
 
+def test_of_a_replaced_machine_a_disk_that_was_not_made_for_it_is_named_as_it_stays(machine: BackupHost) -> None:
+    """As of an adopted machine: nothing else says whose it is."""
+    bring_back(machine, name="web2")
+    (made,) = machine.back_up("web2")
+    assert made.error is None
+    domain = list_domains(machine.conn)["web2"]
+    assert domain.notes is not None
+    (before,) = machine.host.files("web2")
+    write_notes(domain.handle, dataclasses.replace(domain.notes, volumes=()))
+    announced = preview(machine.conn, read(machine, machine="web2", replace=True)).remarks
+    result = bring_back(machine, machine="web2", replace=True)
+    place = machine.image.parent / before
+    assert result.remarks == [f"the disk vda of before, {place}, stays: it was not created for this machine"]
+    assert announced == result.remarks
+    assert place.exists()
+
+
 def test_of_a_replaced_machine_a_disk_that_something_uses_stays(machine: BackupHost, tmp_path: Path) -> None:
     bring_back(machine, name="web2")
     (made,) = machine.back_up("web2")

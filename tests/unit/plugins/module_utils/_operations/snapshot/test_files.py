@@ -27,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.fi
     files_of,
     notes_with_files,
     require_unused_files,
+    show_files,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
     ABSENT,
@@ -211,6 +212,18 @@ def test_new_files_become_its_own_and_gone_ones_are_forgotten(world: World, tmp_
         now, marks = notes_with_files(view(conn, "web1", "vm"), [pool, here])
         assert now is not None
         assert (now.volumes, marks) == (notes.volumes, {})
+
+
+@pytest.mark.parametrize(("listed", "looks"), [(["web1-system.qcow2"], 1), (["web1-vda.now.qcow2"], 0)])
+def test_a_pool_that_does_not_list_new_files_is_looked_into(world: World, listed: list[str], looks: int) -> None:
+    """libvirt creates them past its own pools. The test driver never looks into one."""
+    looked: list[int] = []
+    handle = types.SimpleNamespace(listVolumes=lambda: [*listed, "web1-seed.iso"], refresh=looked.append)
+    other = types.SimpleNamespace(listVolumes=list, refresh=pytest.fail)
+    with open_connection(world.xml()) as conn:
+        pools = [Pool("default", "/pools/default", 0, handle, local=True), Pool("b", "/b", 0, other, local=True)]
+        show_files(view(conn, "web1", "vm"), pools)
+    assert looked == [0] * looks
 
 
 def test_a_disk_that_no_snapshot_has_made_is_never_taken_for_its_own(world: World, tmp_path: Path) -> None:

@@ -189,6 +189,19 @@ def test_a_definition_that_names_the_files_is_right(web1: Machine) -> None:
     assert web1.refusal() is None
 
 
+def test_the_note_that_a_revert_by_virsh_brings_back_is_an_old_one(web1: Machine, tmp_path: Path) -> None:
+    """It is in the description of the snapshot, which was deleted without its files since: another one is on them."""
+    text = web1.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    for target, disk in web1.disks.items():
+        other = tmp_path / f"web1-{target}.1795890667"
+        _run("qemu-img", "create", "-q", "-f", "qcow2", "-b", str(disk), "-F", "qcow2", str(other))
+        text = text.replace(str(disk), str(other))
+        write(web1.files[target], 2)
+    web1.domain.destroy()
+    web1.conn.defineXML(text)
+    assert web1.refusal() is None
+
+
 def test_what_has_run_on_its_disks_since_is_not_overwritten(web1: Machine) -> None:
     """Somebody has started it with virsh, and it was stopped since."""
     web1.domain.destroy()

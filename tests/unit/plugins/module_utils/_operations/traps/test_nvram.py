@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import undefine
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import undefine as undefining
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import remove_left_nvram, undefine
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
     Claim,
     make_claims,
@@ -140,6 +142,55 @@ def test_those_of_a_machine_that_has_moved_stay(host: PurgeHost, nvram: Path) ->
     undefine(host.conn, "web1", moved=True)
     assert nvram.read_bytes() == VARIABLES
     assert "web1" not in host.names()
+
+
+def moved_away(host: PurgeHost, nvram: Path, name: str = "web1") -> None:
+    """What is left to do here when it runs on another hypervisor."""
+    host.guest(name)
+    add_nvram(host, name, nvram)
+    there = parse_xml(host.conn.lookupByName(name).XMLDesc())
+    undefine(host.conn, name, moved=True)
+    remove_left_nvram(host.conn, there)
+
+
+def test_those_that_are_left_by_a_move_go(host: PurgeHost, nvram: Path) -> None:
+    """A new machine of the name would start with the old one's boot entries and keys."""
+    moved_away(host, nvram)
+    assert not nvram.exists()
+    moved_away(host, nvram)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "fuse.glusterfs", ""])
+def test_those_on_storage_that_other_hosts_may_have_stay(
+    host: PurgeHost, nvram: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undefining, "file_system_type", lambda _path: kind)
+    moved_away(host, nvram)
+    assert nvram.read_bytes() == VARIABLES
+
+
+@pytest.mark.parametrize("use", [defined, running, snapshot])
+def test_those_that_another_machine_has_stay_after_a_move(
+    host: PurgeHost, nvram: Path, use: t.Callable[[PurgeHost, Path], str]
+) -> None:
+    use(host, nvram)
+    moved_away(host, nvram)
+    assert nvram.read_bytes() == VARIABLES
+
+
+def test_a_new_machine_of_the_name_keeps_its_own(host: PurgeHost, nvram: Path) -> None:
+    """Somebody has made it as soon as the old one had moved."""
+    host.guest("web1")
+    add_nvram(host, "web1", nvram)
+    remove_left_nvram(host.conn, parse_xml(host.conn.lookupByName("web1").XMLDesc()))
+    assert nvram.read_bytes() == VARIABLES
+
+
+def test_those_in_another_place_stay_after_a_move(host: PurgeHost) -> None:
+    path = host.outside.parent / "web1_VARS.fd"
+    path.write_bytes(VARIABLES)
+    moved_away(host, path)
+    assert path.read_bytes() == VARIABLES
 
 
 @pytest.mark.parametrize("use", [defined, running, snapshot])

@@ -67,9 +67,31 @@ def test_a_second_run_has_nothing_to_do(host: Host, more: dict[str, t.Any]) -> N
         assert not host.plan({"name": "b", **more})[0].steps
 
 
+@pytest.mark.parametrize("before", [None, {}, {"graphics": "vnc"}])
+@pytest.mark.parametrize(("video", "card"), [(False, "none"), ("none", "none"), (True, "virtio"), ("qxl", "qxl")])
+def test_a_console_has_the_card_that_is_asked_for_at_once(
+    host: Host, before: dict[str, t.Any] | None, video: t.Any, card: str
+) -> None:
+    """libvirt gives a machine with a console and no card one of its own choice."""
+    spec = {"name": "a", "graphics": "vnc", "video": video}
+    if before is not None:
+        host.make({"name": "a", **before})
+    host.make(spec)
+    models = parse_xml(host.conn.lookupByName("a").XMLDesc(2)).findall("devices/video/model")
+    assert [model.get("type") for model in models] == [card]
+    assert not host.plan(spec)[0].steps
+
+
 def consoles(host: Host) -> list[str]:
     xml = parse_xml(host.conn.lookupByName("a").XMLDesc(2))
     return [target.get("type", "") for target in xml.iterfind("devices/console/target")]
+
+
+def test_no_serial_device_and_a_console_on_one_are_refused_of_a_machine_that_has_both(host: Host) -> None:
+    """libvirt would make a serial device of the console again."""
+    host.make({"name": "a"})
+    with pytest.raises(InputError, match=r"consoles\[0\]: the first console is the first serial device, and there is"):
+        read_known(host, {"serials": [], "consoles": ["pty"]})
 
 
 def test_a_console_on_another_device_is_still_compared(host: Host) -> None:

@@ -37,3 +37,14 @@ def test_a_macvtap_on_another_device_keeps_its_mode(
     host.make({"name": "a", "nics": [{"name": "eth0", **after}]})
     assert source_of(host) == {"dev": "eth1", "mode": mode}
     assert not host.plan({"name": "a", "nics": [{"name": "eth0", **after}]})[0].steps
+
+
+@pytest.mark.parametrize("inbound", [{"average": 100, "floor": 50}, {"floor": 50}])
+def test_a_guaranteed_rate_stays_with_the_network(host: Host, inbound: dict[str, int]) -> None:
+    host.conn.networkCreateXML("<network><name>n1</name><bridge name='vb1'/></network>")
+    host.make({"name": "a", "nics": [{"name": "eth0", "network": "n1", "bandwidth": {"inbound": inbound}}]})
+    bridged = {"name": "a", "nics": [{"name": "eth0", "bridge": "vb1"}]}
+    host.make(bridged)
+    rates = parse_xml(host.conn.lookupByName("a").XMLDesc(2)).findall("devices/interface/bandwidth/inbound")
+    assert [dict(rate.attrib) for rate in rates] == ([{"average": "100"}] if "average" in inbound else [])
+    assert not host.plan(bridged)[0].steps

@@ -16,8 +16,11 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.facts import networks
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import domains
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import run_plans
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import Host, one
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, read_values
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import BASE, Host, one
 
 pytestmark = pytest.mark.medium
 
@@ -103,6 +106,24 @@ def test_a_disk_on_an_io_thread_that_a_running_machine_lacks_comes_with_it(
     assert outcome.error is None
     assert guest.calls == []
     assert outcome.pending == ["cpu", "disks.e"]
+
+
+@pytest.mark.parametrize(("number", "calls", "pending"), [(5, ["attach vdb"], []), (1, [], ["disks.e"])])
+def test_io_threads_may_have_any_numbers(
+    host: Host, monkeypatch: pytest.MonkeyPatch, number: int, calls: list[str], pending: list[str]
+) -> None:
+    host.make(one("a", {"size": "1MiB"}))
+    threads = "<iothreads>1</iothreads><iothreadids><iothread id='5'/></iothreadids><os>"
+    host.conn.defineXML(host.conn.lookupByName("a").XMLDesc(2).replace("<os>", threads))
+    host.conn.lookupByName("a").create()
+    guest = Guest(host, monkeypatch)
+    values = read_values(parse_xml(host.conn.lookupByName("a").XMLDesc(2)))
+    spec = {**BASE, **one("a", {"size": "1MiB"}, {"size": "1MiB", "iothread": number})}
+    machine = read_machine(spec, existing=lambda _name: Existing(values))
+    plans = make_plans([machine], Hypervisor(host.conn, image_pool="images"), "machines")
+    (outcome,) = run_plans(plans, concurrency=1)
+    assert outcome.error is None
+    assert (guest.calls, outcome.pending) == (calls, pending)
 
 
 def test_a_failed_attachment_takes_nobody_elses_disk_out(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,6 +212,8 @@ def test_short_ways_to_say_it(option: str, written: t.Any, value: t.Any) -> None
         ("video", {"model": "cirrus", "heads": 2}, "video.heads"),
         ("vcpus", {"current": 1, "cpuset": "0", "placement": "auto"}, "vcpus.cpuset"),
         ("cpu", {"mode": "maximum", "match": "exact"}, "cpu.match"),
+        ("cpu", {"match": "exact"}, "cpu.match"),
+        ("cpu", {"mode": "custom", "match": "exact"}, "cpu.match"),
         ("serials", [{"tls": False}], "serials[0].tls"),
         ("serials", [{"type": "unix", "path": "/run/a", "protocol": "telnet"}], "serials[0].protocol"),
         ("consoles", [{"host": "192.0.2.1"}], "consoles[0].host"),
@@ -287,3 +289,30 @@ def test_local_time_with_an_adjustment_is_what_libvirt_makes_of_it() -> None:
     assert covers(field.read(domain), value)
     field.write(domain, {"offset": "variable", "adjustment": "120"})
     assert covers(field.read(domain), {"offset": "variable"})
+
+
+@pytest.mark.parametrize("adjustment", [0, 60, "reset"])
+@pytest.mark.parametrize("offset", [{}, {"offset": "localtime"}])
+def test_local_time_gets_another_adjustment(adjustment: t.Any, offset: dict[str, t.Any]) -> None:
+    field, domain = FIELDS["clock"], bare_domain()
+    domain.set("type", "test")
+    field.write(domain, check_field(field, {"offset": "localtime", "adjustment": 120}, "clock"))
+    domain = defined(domain)
+    value = check_field(field, {**offset, "adjustment": adjustment}, "clock", field.read(domain))
+    field.write(domain, value)
+    domain = defined(domain)
+    assert covers(field.read(domain), {"offset": "localtime", **value})
+
+
+@pytest.mark.parametrize(
+    ("have", "adjustment", "says"),
+    [
+        ({"timezone": "Europe/Berlin"}, 60, "a time zone has no adjustment"),
+        ({"offset": "utc", "adjustment": 60}, "reset", "a variable clock has a number of seconds"),
+    ],
+)
+def test_an_adjustment_has_to_suit_the_clock_that_is_there(have: t.Any, adjustment: t.Any, says: str) -> None:
+    field, domain = FIELDS["clock"], bare_domain()
+    field.write(domain, check_field(field, have, "clock"))
+    with pytest.raises(InputError, match=rf"clock.adjustment: {says}"):
+        check_field(field, {"adjustment": adjustment}, "clock", field.read(domain))

@@ -93,6 +93,22 @@ REFUSED: list[tuple[dict[str, t.Any], str, dict[str, t.Any]]] = [
         {"consoles": [{"type": "file", "path": "/var/log/a"}], "serials": [{"type": "file", "path": "/var/log/a"}]},
     ),
     ({"consoles": [{"path": "/run/a"}], "serials": [{"path": "/run/b"}]}, "consoles[0]", {"consoles": ["pty"]}),
+    (
+        {"consoles": [{"log": "/var/log/a"}]},
+        "consoles[0]",
+        {"consoles": [{"log": "/var/log/a"}], "serials": [{"log": "/var/log/a"}]},
+    ),
+    ({"consoles": ["pty"], "serials": []}, "consoles[0]", {"consoles": [], "serials": []}),
+    (
+        {"consoles": ["pty", "pty"]},
+        "consoles[1]",
+        {"consoles": ["pty", {"target_type": "virtio"}]},
+    ),
+    (
+        {"consoles": [{"target_type": "virtio"}, {"target_type": "serial"}]},
+        "consoles[1]",
+        {"consoles": [{"target_type": "virtio"}]},
+    ),
 ]
 
 
