@@ -328,11 +328,8 @@ def _check_tag(tag: str, scope: Mapping[str, Records], silent: Mapping[str, str]
 
 
 def _with_silent(hint: str, silent: Mapping[str, str]) -> str:
-    return " ".join([hint if hint.endswith("?") or not silent else f"{hint}.", _silent_words(silent)]).strip()
-
-
-def _silent_words(silent: Mapping[str, str]) -> str:
-    return "; ".join(f"{host}: {reason}" for host, reason in silent.items())
+    words = "; ".join(f"{host}: {reason}" for host, reason in silent.items())
+    return " ".join([hint if hint.endswith("?") or not silent else f"{hint}.", words]).strip()
 
 
 def _hosts_with(scope: Mapping[str, Records], wanted: Callable[[Mapping[str, t.Any]], bool]) -> Sequence[str]:

@@ -94,8 +94,8 @@ CLOSURES = {
     "modules/virt_host_info": 24,
     "inventory/domains": 17,
     "modules/virt_init": 126,
-    "modules/virt_image": 67,
-    "modules/virt_claim": 25,
+    "modules/virt_image": 62,
+    "modules/virt_claim": 24,
     # Between hypervisors, and between the pools of one.
     "modules/virt_migrate": 73,
 }

@@ -94,17 +94,14 @@ def query_text(machines_by_hypervisor: Mapping[str, Records], settings: t.Any = 
     )
 
 
-def _saved(record: Mapping[str, t.Any]) -> str | None:
-    return "with its memory saved" if record.get("saved") else None
-
-
 def _machine_lines(record: Mapping[str, t.Any], hypervisor: str, variables: Mapping[str, t.Any]) -> list[str]:
     memory_mib = record.get("memory_mib")
     lines = [printable_line(record["name"])]
     lines += _field(1, "CPU", record.get("vcpus"))
     lines += _field(1, "Memory", None if memory_mib is None else memory_mib * KIB_PER_MIB)
     state = " ".join(filter(None, [record.get("state"), record.get("paused_by")]))
-    lines += _field(1, "State", ", ".join(filter(None, [state, _saved(record), unfinished(record)])))
+    saved = "with its memory saved" if record.get("saved") else None
+    lines += _field(1, "State", ", ".join(filter(None, [state, saved, unfinished(record)])))
     for graphics in record.get("graphics") or []:
         port = graphics.get("port") or graphics.get("tls_port")
         lines += _field(1, "Graphics", f"{graphics.get('type')} - {hypervisor}:{port}" if port else None)

@@ -154,7 +154,7 @@ def _begin(cluster: Cluster, volume: str, size_bytes: int, wait_seconds: float) 
             left = (unopened, time.monotonic())
         if left is not None and time.monotonic() - left[1] > _ABANDONED_SECONDS:
             try:
-                if _has_clones(cluster, part):
+                if _look_at(cluster, part, lambda there: list(there.list_children2())):
                     # It was an image, which a killed run was about to delete: it is whole.
                     _put_back(cluster, part, volume, left[0])
                 else:
@@ -176,10 +176,6 @@ def _unopened_id(cluster: Cluster, volume: str) -> str | None:
     """Which volume of this name is there that no client has open, this one apart; None otherwise."""
     # To read it, no watch is set.
     return _look_at(cluster, volume, lambda there: None if list(there.watchers_list()) else str(there.id()))
-
-
-def _has_clones(cluster: Cluster, volume: str) -> bool:
-    return bool(_look_at(cluster, volume, lambda there: list(there.list_children2())))
 
 
 def _fill(pool: Pool, volume: str, image: StoredImage) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..._base.xml import KIB, attribute, etree, size_kib_in_xml
 from ..._model.attachments import disk_source, nic_source, nic_type, ties_of_domain, ties_while_off
-from ..._model.metadata.machine import BUILDING, ImageNote, MachineNotes, read_notes
+from ..._model.metadata.machine import BUILDING, MachineNotes, read_notes
 from ..._model.metadata.migration import read_migration_note
 from .addresses import NicQuery
 
@@ -170,6 +170,7 @@ def _ties(domain: etree._Element, state: str) -> list[str]:
 
 
 def _from_notes(notes: MachineNotes) -> dict[str, t.Any]:
+    image = notes.image
     return {
         "managed": True,
         "building": notes.status == BUILDING,
@@ -182,14 +183,10 @@ def _from_notes(notes: MachineNotes) -> dict[str, t.Any]:
         "delay_seconds": notes.delay_seconds,
         "variables": dict(notes.variables),
         # Flat, so a copy will do; asdict() takes many times as long.
-        "image": _image_record(notes.image) if notes.image else None,
+        "image": image and {"name": image.name, "volume": image.volume, "pool": image.pool},
         "seed": dict(vars(notes.seed)) if notes.seed else None,
         "host_keys": list(notes.host_keys),
     }
-
-
-def _image_record(image: ImageNote) -> dict[str, str]:
-    return {"name": image.name, "volume": image.volume, "pool": image.pool}
 
 
 def _number(text: str | None) -> int | None:

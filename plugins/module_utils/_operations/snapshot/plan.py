@@ -180,8 +180,9 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
     if steps and not found.active and hidden_disks(found):
         # A run was killed in the middle of a revert.
         steps.insert(0, _put_back(conn, machine))
-    taken_external = method is not None and method.kind == EXTERNAL
-    if (steps and (_has_files(found, going) or taken_external)) or (not steps and has_new_files(conn, found)):
+    kinds = [method.kind if method is not None else None, *(one.facts.kind for one in (*found.snapshots, *going))]
+    has_files = EXTERNAL in kinds if steps else has_new_files(conn, found)
+    if has_files:
         steps.append(Step(f"note the files of the snapshots of {machine}", lambda: _note(conn, machine)))
     gone = (*(one.facts.name for one in going), *left)
     taken = (name,) if method is not None and name is not None else ()
@@ -311,7 +312,3 @@ def _is_cloned(conn: VirConnect, found: SnapshotView, name: str, remarks: list[s
         remarks.append(f"snapshot {name} stays: {exc}")
         return True
     return False
-
-
-def _has_files(found: SnapshotView, going: Sequence[KnownSnapshot]) -> bool:
-    return any(one.facts.kind == EXTERNAL for one in (*found.snapshots, *going))
