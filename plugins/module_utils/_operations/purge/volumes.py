@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import shlex
 import typing as t
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..._base.errors import InputError, VirtError, one_of_these
+from ..._base.errors import ConflictError, InputError, VirtError, one_of_these
 from ..._host.images.clustered import users_in_cluster
 from ..._host.machines.domains import Domain
 from ..._host.machines.undefine import kept_files, own_files
@@ -95,6 +95,10 @@ def decide(domain: Domain, view: HypervisorView, options: PurgeOptions) -> list[
     named = _read_named(options.disks, disks, noted, domain.name)
     attached = {disk.identity for disk in disks}
     seen = {identity for _note, identity in noted}
+    if domain.notes is not None and not options.keep_disks:
+        _require_noted_snapshots(
+            domain, view, {disk.identity: disk for disk in disks if disk.identity not in seen | named}
+        )
     decisions = []
     for note, identity in noted:
         decision = _decide_own(note, view, options, domain, attached=identity in attached, named=identity in named)
@@ -119,6 +123,20 @@ def decide(domain: Domain, view: HypervisorView, options: PurgeOptions) -> list[
         *(decision for decision in of_snapshots if decision.pool is None),
         *_files_of_others(domain, view),
     ]
+
+
+def _require_noted_snapshots(domain: Domain, view: HypervisorView, unnoted: Mapping[t.Hashable, MachineDisk]) -> None:
+    """Raise ConflictError when a disk is the file of a snapshot that this collection has taken, and nothing notes it as
+    the machine's own: it would stay, and so would all that it is backed by. unnoted: the disks that nothing notes."""
+    for file in files_of_snapshots(domain) if unnoted else ():
+        disk = unnoted.get(view.usage.identity_at(file.path))
+        if file.own and not file.memory and disk is not None and disk.pool is not None:
+            raise ConflictError(
+                f"{disk.words}, a file of snapshot {file.snapshot} of {domain.name}, is not noted as its own yet, so "
+                "all of its disks would stay behind: a run is taking that snapshot, or was interrupted",
+                hint="Wait for that run. If there is none: virt_snapshot with state: present and name: "
+                f"{file.snapshot}, which notes it",
+            )
 
 
 def _read_named(

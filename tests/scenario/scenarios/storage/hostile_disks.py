@@ -180,7 +180,7 @@ def _outside(cloud: Cloud) -> None:
 def _full(cloud: Cloud) -> None:
     with small_pool(cloud, HOST, "hostile-small", 4) as directory:
         cloud.on(HOST, f"dd status=none if=/dev/zero of={directory}/filler bs=64k; df {directory}")
-        disk = {"name": "data", "pool": "hostile-small", "size": 2}
+        disk = {"name": "data", "pool": "hostile-small", "size": "2MiB"}
         answer, result = cloud.init(HOST, **BASE, name="hostile3", disks=[disk])
         message = result["msg"]
         must(answer.status != 0, answer.text)

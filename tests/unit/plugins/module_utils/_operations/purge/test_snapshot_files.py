@@ -113,6 +113,40 @@ def test_the_disk_of_a_snapshot_by_hand_is_named(made: PurgeHost) -> None:
     assert reason == f"keep: snapshot now of the machine has it as a disk. If nobody needs it: rm {overlay}"
 
 
+def on_its_file(made: PurgeHost, *, own: bool) -> None:
+    """The machine is on the file of a snapshot, which a killed run could not note."""
+    overlay = made.image(made.pool / "web1-vda.now.qcow2", below=made.pool / "web1-system.qcow2")
+    take(made, made.pool / MEMORY, own=own, vda=str(overlay))
+    made.detach("web1", "web1-system.qcow2")
+    made.attach("web1", disk(overlay))
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_machine_on_a_file_that_a_killed_run_could_not_note(made: PurgeHost, *, check_mode: bool) -> None:
+    """Removed, it would leave all of its disks behind, and nobody would know whose they are."""
+    on_its_file(made, own=True)
+    before = made.files()
+    assert made.purge(check_mode=check_mode)["machines"][0]["msg"] == (
+        "default/web1-vda.now.qcow2, a file of snapshot now of web1, is not noted as its own yet, so all of its disks "
+        "would stay behind: a run is taking that snapshot, or was interrupted. Wait for that run. If there is none: "
+        "virt_snapshot with state: present and name: now, which notes it"
+    )
+    assert (made.names(), made.files()) == ({"web1"}, before)
+
+
+@pytest.mark.parametrize(("own", "options"), [(True, {"keep_disks": True}), (False, {})])
+def test_a_file_that_stays_as_asked_for_or_as_somebody_else_has_made_it(
+    made: PurgeHost, options: dict[str, bool], *, own: bool
+) -> None:
+    on_its_file(made, own=own)
+    assert decided(made.one(**options))["web1-vda.now.qcow2"].startswith("keep: ")
+
+
+def test_a_file_that_the_task_names_goes(made: PurgeHost) -> None:
+    on_its_file(made, own=True)
+    assert decided(made.one(disks=["vda"]))["web1-vda.now.qcow2"] == "delete: disks names it"
+
+
 def test_with_keep_disks_the_memory_stays(made: PurgeHost) -> None:
     take(made, made.pool / MEMORY)
     assert decided(made.one(keep_disks=True))[MEMORY] == "keep: keep_disks is set"
