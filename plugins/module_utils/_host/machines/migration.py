@@ -78,7 +78,10 @@ def migrate(domain: t.Any, uri: str, parameters: dict[str, t.Any], flags: int, c
     if watch.reason is not None:
         raise watch.reason
     if isinstance(failures[0], libvirt.libvirtError):
-        raise translate_error(failures[0], "libvirt could not move it") from failures[0]
+        error = translate_error(failures[0], "libvirt could not move it")
+        if "Postcopy is not supported" in error.what:
+            error = type(error)(error.what, hint="On the target: sysctl vm.unprivileged_userfaultfd=1")
+        raise error from failures[0]
     raise failures[0]
 
 

@@ -211,12 +211,23 @@ def test_a_line_of_progress_that_cannot_be_told_does_not_end_a_migration(monkeyp
     assert domain.looks >= 3
 
 
-def test_libvirts_failure_is_still_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("it burns", None),
+        (
+            "unable to execute QEMU command 'migrate-set-capabilities': Postcopy is not supported",
+            "On the target: sysctl vm.unprivileged_userfaultfd=1",
+        ),
+    ],
+)
+def test_libvirts_failure_is_still_one(monkeypatch: pytest.MonkeyPatch, words: str, hint: str | None) -> None:
     domain = Domain()
 
     def fail(*_words: t.Any) -> None:
-        raise libvirt.libvirtError("it burns")
+        raise libvirt.libvirtError(words)
 
     monkeypatch.setattr(domain, "migrateToURI3", fail)
-    with pytest.raises(VirtError, match="libvirt could not move it"):
+    with pytest.raises(VirtError, match="libvirt could not move it") as caught:
         migrate(domain, "", {}, 0, MigrationControls(lambda *_progress: None, threading.Event(), HostError("too late")))
+    assert caught.value.hint == hint
