@@ -37,3 +37,8 @@ class GuestCapabilities:
         libvirt replaces an alias by the newest version when it defines a machine; an older one is of that family still.
         """
         return have == wanted or have == self._canonical.get(wanted) or have.startswith(f"pc-{wanted}-")
+
+    def types_like(self, machine_type: str) -> str:
+        """The newest machine types of the kind of one that is not known here, in words."""
+        alike = [name for name in self.machine_types if name.split("-")[1:2] == machine_type.split("-")[1:2]]
+        return ", ".join(sorted(alike)[-3:]) or "none of this kind"

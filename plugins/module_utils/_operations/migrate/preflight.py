@@ -240,11 +240,10 @@ def _check_machine(machine: SourceMachine, target: MigrationTarget, where: str) 
     if running_xml.get("type") == "kvm" and guests.domain_type != "kvm":
         raise UnsupportedError("it runs with KVM, which is not there", where=where)
     if machine_type and machine_type not in guests.machine_types:
-        alike = [name for name in guests.machine_types if name.split("-")[1:2] == machine_type.split("-")[1:2]]
         raise UnsupportedError(
             f"the machine type {machine_type} is not known there",
             where=where,
-            hint=f"A newer QEMU is needed there; it has {', '.join(sorted(alike)[-3:]) or 'none of this kind'}",
+            hint=f"A newer QEMU is needed there; it has {guests.types_like(machine_type)}",
         )
     platform = (arch, machine_type, running_xml.get("type", ""))
     _check_firmware(machine, target, platform, where)

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..._base.errors import ConflictError, InputError, NotFoundError, VirtError
+from ..._base.errors import ConflictError, InputError, NotFoundError, UnsupportedError, VirtError
 from ..._base.xml import MAX_XML_BYTES, etree, parse_xml
 from ..._host.backup import state_files
 from ..._host.backup.checkpoints import snapshots
@@ -207,7 +207,8 @@ def _plan_machine(
     description = f"{backups.path_of(manifest.id)}/{DOMAIN_XML}"
     if not options.trust:
         require_harmless(restored.root, description)
-    # That of a newer libvirt may have what this one does not know.
+    # That of a newer QEMU or libvirt may have what these do not know.
+    _require_machine_type(restored.root, hypervisor, description)
     check_schema(etree.tostring(restored.root, encoding="unicode"), description)
     if existing is None and unfinished is None:
         _require_no_states(restored.root, backups.path_of(manifest.id), manifest, identity)
@@ -222,6 +223,17 @@ def _plan_machine(
         notes, lost = renewed_notes(notes, restored.macs, manifest.machine)
         restored.lost += lost
     return RestorePlan(backups, chain, tuple(volumes), restored, identity, notes, existing, unfinished, renewed)
+
+
+def _require_machine_type(root: etree._Element, hypervisor: Hypervisor, where: str) -> None:
+    kind, guests = root.find("os/type"), hypervisor.guests
+    machine_type = kind.get("machine") if kind is not None and kind.get("arch") == guests.arch else None
+    if machine_type and machine_type not in guests.machine_types:
+        raise UnsupportedError(
+            f"the machine type {machine_type} is not known on this hypervisor",
+            where=where,
+            hint=f"A newer QEMU is needed; this one has {guests.types_like(machine_type)}",
+        )
 
 
 def _require_no_states(root: etree._Element, backup: str, manifest: Manifest, identity: str) -> None:

@@ -25,6 +25,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     HostError,
     InputError,
     NotFoundError,
+    UnsupportedError,
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images, state_files
@@ -379,6 +380,20 @@ def test_what_a_newer_libvirt_has_put_into_the_definition_is_refused_before_anyt
     for restoring in (bring_back, lambda host, **params: preview(host.conn, read(host, **params))):
         with pytest.raises(InputError, match=r"domain.xml: the machine does not match libvirt's schema"):
             restoring(machine, name="web2")
+    assert sorted(list_domains(machine.conn)) == ["web1"]
+
+
+def test_a_machine_type_of_a_newer_qemu_is_refused_before_anything_is_copied(machine: BackupHost) -> None:
+    path = backup_image(machine).with_name("domain.xml")
+    text = path.read_text(encoding="utf-8")
+    arch = Hypervisor(machine.conn, image_pool="images").guests.arch
+    path.write_text(re.sub("<type [^>]*>", f"<type arch='{arch}' machine='pc-q35-99.0'>", text), encoding="utf-8")
+    for restoring in (bring_back, lambda host, **params: preview(host.conn, read(host, **params))):
+        with pytest.raises(UnsupportedError) as caught:
+            restoring(machine, name="web2")
+        assert caught.value.where == str(path)
+        assert caught.value.what == "the machine type pc-q35-99.0 is not known on this hypervisor"
+        assert caught.value.hint == "A newer QEMU is needed; this one has none of this kind"
     assert sorted(list_domains(machine.conn)) == ["web1"]
 
 
