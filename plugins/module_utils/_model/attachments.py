@@ -13,6 +13,10 @@ import typing as t
 
 from .._base.xml import attribute, etree
 
+# Of libvirt's versions the first that knows the watchdog in the chipset of q35 machines
+# (https://libvirt.org/formatdomain.html#watchdog-devices).
+ITCO_SINCE = 9001000
+
 # The attribute of <source> that says what a nic is plugged into, by the type of the nic. A nic on a network also names
 # the network's bridge while it runs; what the user chose is the network.
 _NIC_SOURCES = {
@@ -261,7 +265,7 @@ def start_files(domain: etree._Element) -> list[tuple[str, str]]:
 
 
 def drop_added_watchdog(domain: etree._Element) -> None:
-    """Take the watchdog out of a description that libvirt, since its version 9.1, puts into each machine of type q35 by
+    """Take the watchdog out of a description that libvirt, since ITCO_SINCE, puts into each machine of type q35 by
     itself. An older one takes no description with it; from one that it sends itself libvirt takes it out. domain: or
     anything that has machines' descriptions in it."""
     for watchdog in domain.findall(".//devices/watchdog[@model='itco'][@action='reset']"):

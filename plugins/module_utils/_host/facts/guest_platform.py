@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from ..._base.errors import UnsupportedError, inside, one_of_these
 from ..._base.xml import etree, read_description
+from ..._model.attachments import ITCO_SINCE
 from ..._model.spec.fields.table import Values
 from ..._model.spec.hardware.cpu import HOST_MODES, only_of_host_modes
 from ..._model.spec.machine import Machine
@@ -20,9 +21,7 @@ from .guest_capabilities import GuestCapabilities
 # Where virtlogd may write on every distribution, whatever AppArmor and SELinux say.
 _QEMU_LOG_DIR = "/var/log/libvirt/qemu"
 _EMULATED_CPU = "Nehalem"
-# The watchdog in the chipset of q35 machines, for libvirt 9.1.0 and newer
-# (https://libvirt.org/formatdomain.html#watchdog-devices).
-_ITCO, _ITCO_SINCE = "itco", 9001000
+_ITCO = "itco"
 
 
 class GuestPlatforms(GuestCapabilities):
@@ -79,7 +78,7 @@ class GuestPlatforms(GuestCapabilities):
         if not isinstance(watchdog, Mapping) or watchdog.get("model") != _ITCO:
             return
         place, hint = inside(where, "watchdog.model"), "Take i6300esb, or leave model out"
-        if self._conn.getLibVersion() < _ITCO_SINCE:
+        if self._conn.getLibVersion() < ITCO_SINCE:
             raise UnsupportedError("libvirt on this hypervisor is too old for itco", where=place, hint=hint)
         if machine_type is not None and "q35" not in machine_type:
             raise UnsupportedError("only machines of type q35 have an itco", where=place, hint=hint)

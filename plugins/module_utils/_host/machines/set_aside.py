@@ -15,15 +15,13 @@ from collections.abc import Sequence
 
 from ..._base.errors import UnreachableError, UnsupportedError, VirtError
 from ..._base.xml import etree, parse_xml, read_description
-from ..._model.attachments import drop_added_watchdog
+from ..._model.attachments import ITCO_SINCE, drop_added_watchdog
 from ..._model.metadata.snapshots import NAMESPACE, PREFIX, SetAside, read_set_aside, set_aside_to_xml
 from ..connection import libvirt, suppress_codes, translate_errors
 from .snapshots import KnownSnapshot, list_snapshots
 
 # Of all of them together. libvirt's own limit for a text is 4 MiB: VIR_NET_MESSAGE_STRING_MAX, src/rpc.
 _MOST_CHARACTERS = 2 * 1024 * 1024
-# Of drop_added_watchdog. https://libvirt.org/news.html#v9-1-0-2023-03-01
-_ITCO_SINCE = 9001000
 
 
 def read_texts(snapshots: Sequence[KnownSnapshot]) -> list[SetAside]:
@@ -70,7 +68,7 @@ def put_back(domain: t.Any) -> list[str]:
         if not found:
             return []
         there = {one.getName() for one in domain.listAllSnapshots(0)}
-        older = domain.connect().getLibVersion() < _ITCO_SINCE
+        older = domain.connect().getLibVersion() < ITCO_SINCE
     for one in found:
         flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE
         if one.current:

@@ -125,12 +125,12 @@ def test_a_cpu_of_another_mode(host: Host, cpu: t.Any) -> None:
 def test_the_watchdog_of_the_chipset_needs_a_newer_libvirt(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.make({"name": "a"})
     version = host.conn.getLibVersion()
-    monkeypatch.setattr(guest_platform, "_ITCO_SINCE", version + 1)
+    monkeypatch.setattr(guest_platform, "ITCO_SINCE", version + 1)
     for name in ("a", "new"):
         with pytest.raises(UnsupportedError, match=r"^machines\[0\]\.watchdog\.model: libvirt .* is too old for itco"):
             host.plan({"name": name, "watchdog": {"model": "itco"}})
     host.plan({"name": "a", "watchdog": "poweroff"})
-    monkeypatch.setattr(guest_platform, "_ITCO_SINCE", version)
+    monkeypatch.setattr(guest_platform, "ITCO_SINCE", version)
     (machine,) = read_machines([{**BASE, "name": "new", "watchdog": {"model": "itco"}}])
     guests = Hypervisor(host.conn, image_pool="images").guests
     guests.check(machine, "pc-q35-7.2")
