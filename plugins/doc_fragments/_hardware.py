@@ -239,7 +239,8 @@ options:
             suboptions:
               ID:
                 description:
-                  - Distance to the cell of this number. 10 is the cell itself. From 10 to 255.
+                  - Distance to the cell of this number. It is 10 to the cell itself, and more to another. From 10 to
+                    255.
                 type: int
       tuning:
         description:

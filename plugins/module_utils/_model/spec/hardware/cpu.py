@@ -26,6 +26,8 @@ COUNT = validators.whole_number(1, 4096)
 INDEX = validators.whole_number(0, 65535)
 _PERIOD = validators.whole_number(1000, 1000000)
 _NO_LIMIT = -1
+# Of memory to the CPUs beside it, as ACPI's table of distances (SLIT) counts.
+_OWN_DISTANCE = 10
 
 
 class _microseconds(validators.whole_number):  # noqa: N801 - used like the rules beside it
@@ -157,8 +159,8 @@ class _NumaMemory(GroupField):
 class _Cells(ListField):
     """NUMA cells are numbered from 0 without a gap, as a cell's place in the list where it has no id.
 
-    libvirt refuses other ids, and a distance to a cell that there is not makes libvirtd crash (9.0.0: ``free(): invalid
-    pointer`` in virDomainNumaFree).
+    libvirt refuses other ids. Of a distance that it refuses, it frees what is not its own, and libvirtd crashes (9.0.0:
+    ``free(): invalid pointer``): to a cell that there is not, 10 to another cell, anything else to the cell itself.
     """
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
@@ -176,10 +178,8 @@ class _Cells(ListField):
                 words = f"the id {number} is not free" if number in ids else f"{number} is too high"
                 raise InputError(words, where=inside(place, "id"), hint=known)
             ids.add(number)
-            for other in row.get("distances", ()):
-                if int(other) >= len(rows):
-                    there = inside(place, "distances")
-                    raise InputError(f"there is no cell {other}", where=there, hint=known)
+            for other, distance in row.get("distances", {}).items():
+                _check_distance(number, int(other), distance["value"], len(rows), inside(place, "distances"), known)
         return rows
 
     def _places(self, rows: Sequence[Mapping[str, t.Any]], have: Sequence[Values]) -> dict[int, int]:
@@ -195,6 +195,16 @@ class _Cells(ListField):
             for sibling in cell.findall("distances/sibling"):
                 if sibling.get("id") not in ids:
                     drop(sibling)
+
+
+def _check_distance(cell: int, other: int, distance: int, cells: int, where: str, known: str) -> None:
+    """Refuse a distance that libvirt refuses, before it crashes."""
+    if other >= cells:
+        raise InputError(f"there is no cell {other}", where=where, hint=known)
+    if (distance == _OWN_DISTANCE) != (other == cell):
+        to = "the cell itself" if other == cell else f"cell {other}"
+        words = f"{_OWN_DISTANCE}, no other" if other == cell else f"{_OWN_DISTANCE + 1} to 255"
+        raise InputError(f"the distance to {to} is {distance}", where=inside(where, str(other)), hint=f"It is {words}")
 
 
 @dataclass(frozen=True)
@@ -288,7 +298,7 @@ CPU = _Cpu(
                     "distances/sibling",
                     "id",
                     INDEX,
-                    (AttributeField("value", validators.whole_number(10, 255), "@value"),),
+                    (AttributeField("value", validators.whole_number(_OWN_DISTANCE, 255), "@value"),),
                     short="value",
                     required=("value",),
                 ),

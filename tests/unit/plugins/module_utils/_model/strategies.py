@@ -67,13 +67,14 @@ def of_field(field: table.Field) -> st.SearchStrategy[t.Any]:
 
 
 def _numbered(cells: list[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """NUMA cells with the ids of their places, if any, and with distances to cells of the list alone."""
+    """NUMA cells with the ids of their places, if any, and with distances to cells of the list, none to themselves."""
     count = len(cells)
     for index, cell in enumerate(cells):
         if "id" in cell:
             cell["id"] = index
         if "distances" in cell:
-            cell["distances"] = {int(other) % count: distance for other, distance in cell["distances"].items()}
+            distances = {int(other) % count: distance for other, distance in cell["distances"].items()}
+            cell["distances"] = {other: distance for other, distance in distances.items() if other != index}
     return cells
 
 

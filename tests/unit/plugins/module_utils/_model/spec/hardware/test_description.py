@@ -233,8 +233,14 @@ def test_what_is_wrong_is_said_with_its_place(option: str, written: t.Any, where
         ([{}, {"id": 89}], "cpu.numa[1].id", "89 is too high. The ids of 2 cells are 0 to 1"),
         ([{"id": 1}, {"id": 1}], "cpu.numa[1].id", "the id 1 is not free. The ids of 2 cells are 0 to 1"),
         ([{"id": 1}, {}], "cpu.numa[1].id", "the id 1 is not free. The ids of 2 cells are 0 to 1"),
-        # It made libvirtd crash.
+        # These made libvirtd crash.
         ([{"distances": {2588: 20}}], "cpu.numa[0].distances", "there is no cell 2588. The only cell has the id 0"),
+        ([{}, {"distances": {0: 10}}], "cpu.numa[1].distances.0", "the distance to cell 0 is 10. It is 11 to 255"),
+        (
+            [{"id": 1}, {"id": 0, "distances": {0: 20}}],
+            "cpu.numa[1].distances.0",
+            "the distance to the cell itself is 20. It is 10, no other",
+        ),
     ],
 )
 def test_numa_cells_that_do_not_fit_together(cells: list[dict[str, t.Any]], where: str, says: str) -> None:
