@@ -388,10 +388,13 @@ def test_a_volume_that_is_not_the_one_that_was_created_is_neither_copied_to_nor_
     plan = world()(disks={"data": "fast"})
     make, copying, switch = plan.before
     make.apply()
-    path.unlink()
     if changed == "another":
-        (tmp_path / "fast" / "other").touch()
-        path.touch()
+        # Made while the first is there, so that no file system gives it the first one's number.
+        another = path.with_name("other")
+        another.touch()
+        another.replace(path)
+    else:
+        path.unlink()
     acting = copying if step == "copy" else switch
     with pytest.raises(ConflictError) as caught:
         acting.apply()
