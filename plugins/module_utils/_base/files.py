@@ -212,8 +212,8 @@ def mount_of(path: str, mounts: t.Sequence[Mount]) -> Mount | None:
 def missing_mount(path: str, table: str = MOUNTS, fstab: str = FSTAB, units: str = UNITS) -> str | None:
     """The mount point on the way to a path at which the host is to mount something when it boots, and nothing is now.
 
-    By fstab(5), of which what it has with noauto may be away; and by the mount units that systemd is to start, see
-    systemd.mount(5). units: the folder of those of this host.
+    By fstab(5), of which what it has with noauto may be away, unless systemd mounts it when it is used; and by units of
+    systemd.mount(5) and systemd.automount(5) that are to be started. units: the folder of those of this host.
     """
     there = {mount.place for mount in read_mounts(table)}
     # Either may be, or lie below, a symbolic link.
@@ -233,14 +233,16 @@ def _places_of_fstab(fstab: str) -> t.Iterator[str]:
         return
     for words in entries:
         # Where the options are missing, they are the defaults.
-        if len(words) > 2 and "noauto" not in "".join(words[3:4]).split(","):
+        options = "".join(words[3:4]).split(",")
+        if len(words) > 2 and ("noauto" not in options or "x-systemd.automount" in options):
             yield _plain(words[1]).rstrip("/")
 
 
 def _places_of_units(units: str) -> t.Iterator[str]:
     """Of what is enabled: another unit wants or requires it, by a link in a folder of its own."""
     for kind in ("wants", "requires"):
-        for unit in sorted(glob.glob(f"{glob.escape(units)}/*.{kind}/*.mount")):
+        # An automount unit stands in the table of mounts too, as autofs, until what is below it is used.
+        for unit in sorted(glob.glob(f"{glob.escape(units)}/*.{kind}/*mount")):
             with contextlib.suppress(OSError, UnicodeDecodeError), open(unit, encoding="utf-8") as file:
                 yield from (line.partition("=")[2].strip().rstrip("/") for line in file if _WHERE.match(line))
 

@@ -167,6 +167,7 @@ def test_what_root_cannot_read_either_has_no_such_hint(tmp_path: Path) -> None:
         ("/mnt/usb/pool", None),
         ("/my disks/pool", "/my disks"),
         ("/short/pool", "/short"),
+        ("/mnt/nas/pool", "/mnt/nas"),
         ("/var/lib/libvirt/images", None),
     ],
 )
@@ -177,7 +178,7 @@ def test_what_the_host_is_to_mount_and_has_not(tmp_path: Path, path: str, missin
         "UUID=1 / ext4 errors=remount-ro 0 1\nUUID=2 none swap sw 0 0\n\n"
         "/dev/sdb1 /srv/vms/ xfs defaults 0 2\nserver:/x /data nfs4 _netdev 0 0\n"
         "/dev/sdc1 /mnt/usb vfat rw,noauto 0 0\nLABEL=a /my\\040disks ext4 defaults\nbroken /x\n"
-        "/dev/sdd1 /short ext4\n",
+        "/dev/sdd1 /short ext4\nserver:/y /mnt/nas nfs4 noauto,x-systemd.automount 0 0\n",
         encoding="utf-8",
     )
     table.write_text(
@@ -207,17 +208,18 @@ def test_a_link_to_below_a_mount_point(tmp_path: Path) -> None:
     assert missing_mount(f"{tmp_path}/pool", str(table), str(fstab)) == f"{tmp_path}/volume"
 
 
-def test_a_mount_unit_that_is_enabled(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["mount", "automount"])
+def test_a_mount_unit_that_is_enabled(tmp_path: Path, kind: str) -> None:
     units, table, fstab = tmp_path / "units", tmp_path / "mountinfo", tmp_path / "none"
     (units / "local-fs.target.wants").mkdir(parents=True)
-    (units / "srv-vms.mount").write_text("[Mount]\nWhat=/dev/sdb1\nWhere = /srv/vms/\n", encoding="utf-8")
+    (units / f"srv-vms.{kind}").write_text("[Mount]\nWhat=/dev/sdb1\nWhere = /srv/vms/\n", encoding="utf-8")
     table.write_text("20 1 8:1 / / rw - ext4 /dev/sda1 rw\n", encoding="utf-8")
 
     def missing() -> str | None:
         return missing_mount("/srv/vms/pool", str(table), str(fstab), str(units))
 
     assert missing() is None
-    (units / "local-fs.target.wants/srv-vms.mount").symlink_to("../srv-vms.mount")
+    (units / f"local-fs.target.wants/srv-vms.{kind}").symlink_to(f"../srv-vms.{kind}")
     (units / "local-fs.target.wants/gone.mount").symlink_to("../gone.mount")
     assert missing() == "/srv/vms"
     table.write_text("20 1 8:1 / /srv/vms rw - ext4 /dev/sdb1 rw\n", encoding="utf-8")
