@@ -7,6 +7,8 @@ What libvirt can do, by its NEWS and its driver for QEMU (src/qemu/qemu_snapshot
 
 * Internal ones need qcow2 for every disk that is written to; of a running machine they always have the memory.
 * UEFI: while the machine is off, since 9.3; while it runs, since 10.10, if its variables are in a qcow2 file.
+* vCPUs that were added while the machine ran: internal ones are reverted since 11.0. Before, QEMU loads the memory as
+  it starts, without them, and ends: «Unknown savevm section or instance 'cpu_common' 1» (9.0; 11.3 reverts it).
 * External ones are reverted since 9.9, if all disks are files.
 * Machines with both kinds cannot be reverted and cleared in every order.
 
@@ -30,6 +32,7 @@ AUTO, YES, NO = "auto", "true", "false"
 REVERTS_EXTERNAL = 9_009_000
 _KEEPS_UEFI_OFF = 9_003_000
 _KEEPS_UEFI_RUNNING = 10_010_000
+_ADDS_VCPUS = 11_000_000
 _QCOW2 = "qcow2"
 # Of the file that an external one keeps the memory in.
 MEMORY_SUFFIX = ".memory"
@@ -210,10 +213,22 @@ def _against_internal(machine: SnapshotView, kept: dict[str, etree._Element], *,
         if disk.get("type") not in ("file", "block")
     ]
     reasons += _against_firmware(machine)
+    if with_memory and has_added_vcpus(machine.xml, machine.version):
+        reasons.append(f"it has vCPUs that were added while it runs, {unable_to_add(machine.version)}")
     external = [one.facts.name for one in machine.snapshots if one.facts.kind == EXTERNAL]
     if external:
         reasons.append(f"it has external ones ({', '.join(external)}), and libvirt cannot handle both kinds together")
     return [*reasons, *_against_those_in_cluster(machine)]
+
+
+def has_added_vcpus(running: etree._Element, version: int) -> bool:
+    """Whether a machine has vCPUs without which this libvirt starts it when it reverts it to its memory of now."""
+    return version < _ADDS_VCPUS and running.find("vcpus/vcpu[@enabled='yes'][@hotpluggable='yes']") is not None
+
+
+def unable_to_add(version: int) -> str:
+    """Why those cannot be reverted, in words."""
+    return f"and libvirt {version_words(version)} cannot revert one of such a machine (11.0 and later can)"
 
 
 def _against_those_in_cluster(machine: SnapshotView) -> list[str]:

@@ -22,7 +22,7 @@ from ..plan import Step
 from ..power.view import HalfRevertedError
 from .clustered import forget, note_begin
 from .files import require_unused_files, stamps
-from .method import REVERTS_EXTERNAL
+from .method import REVERTS_EXTERNAL, has_added_vcpus, unable_to_add
 from .rolling_back import require_whole, roll_back
 from .tracking import require_no_bitmaps, steps_before_revert
 from .view import SnapshotView, rewrite, version_words
@@ -91,6 +91,12 @@ def _require_revertible(machine: SnapshotView, snapshot: KnownSnapshot) -> None:
                 f"{', '.join(children)}",
                 hint="Delete those first",
             )
+    elif facts.state in (RUNNING, PAUSED) and has_added_vcpus(facts.domain, machine.version):
+        raise UnsupportedError(
+            f"when snapshot {facts.name} was taken, it had vCPUs that were added while it ran, "
+            f"{unable_to_add(machine.version)}",
+            hint="Shut it down, move it to a hypervisor with a later libvirt, and revert it there",
+        )
     _require_same_disks(machine, facts.name, facts.domain, external=facts.kind == EXTERNAL)
 
 

@@ -23,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.view import PowerView
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.method import AUTO, NO, YES, choose
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, version_words
 
 DEBIAN_12, DEBIAN_13 = 9_000_000, 11_003_000
@@ -35,6 +36,8 @@ SEED = "<disk type='file'><driver type='raw'/><source file='/p/w-seed.iso'/><tar
 CDROM = "<disk type='file' device='cdrom'><target dev='sda'/></disk>"
 AGENT = "<channel><target type='virtio' name='org.qemu.guest_agent.0' state='connected'/></channel>"
 UEFI = "<os><loader type='pflash'>/f</loader><nvram format='{}'>/n</nvram></os>"
+VCPUS = "<vcpus><vcpu id='0' enabled='yes' hotpluggable='no'/><vcpu id='1' enabled='{}' hotpluggable='{}'/></vcpus>"
+ADDED_VCPUS = VCPUS.format("yes", "yes")
 TPM = "<tpm><backend type='emulator'/></tpm>"
 
 
@@ -135,6 +138,11 @@ def test_a_tpm_is_named_where_it_is_not_kept() -> None:
             "External: libvirt 9.0.0 cannot revert them .9.9 and later can.. Set me",
         ),
         (machine(QCOW2 + RAW, version=DEBIAN_12), AUTO, "and these are not: vdb .raw.. External: libvirt 9.0.0 cannot"),
+        (
+            machine(QCOW2, version=DEBIAN_12, other=ADDED_VCPUS),
+            AUTO,
+            "it has vCPUs that were added while it runs, and libvirt 9.0.0 cannot .* Shut the machine down first",
+        ),
         (machine(QCOW2 + LVM), AUTO, "External: disk vdb is not a file"),
         (machine(QCOW2 + ISCSI), AUTO, "disk vdb is of type network. External: disk vdb is not a file"),
         (
@@ -153,6 +161,29 @@ def test_a_tpm_is_named_where_it_is_not_kept() -> None:
 def test_what_could_not_be_reverted_is_refused(found: SnapshotView, memory: str, words: str) -> None:
     with pytest.raises(UnsupportedError, match=words):
         choose(found, "s", memory, AUTO)
+
+
+@pytest.mark.parametrize(
+    ("version", "vcpus", "state"),
+    [
+        (DEBIAN_13, ADDED_VCPUS, "running"),
+        (DEBIAN_12, VCPUS.format("no", "yes"), "running"),
+        (DEBIAN_12, VCPUS.format("yes", "no"), "running"),
+        (DEBIAN_12, ADDED_VCPUS, "shutoff"),
+    ],
+)
+def test_vcpus_that_a_revert_starts_with(version: int, vcpus: str, state: str) -> None:
+    assert choose(machine(QCOW2, state, version, vcpus), "s", AUTO, AUTO).kind == INTERNAL
+
+
+@pytest.mark.parametrize("state", ["running", "paused"])
+def test_vcpus_that_a_revert_would_start_without(state: str) -> None:
+    """QEMU ends, after the machine was killed; seen with libvirt 9.0. The snapshot may be of a later one."""
+    found = machine(QCOW2, version=DEBIAN_12)
+    then = machine(QCOW2, version=DEBIAN_12, other=ADDED_VCPUS).xml
+    taken = KnownSnapshot(None, Snapshot("s", 0, state, INTERNAL, True, None, "", True, domain=then), current=True)
+    with pytest.raises(UnsupportedError, match="when snapshot s was taken, it had vCPUs that were added while it ran"):
+        steps_to_revert(None, found, taken, force=True)
 
 
 def test_kinds_are_not_mixed() -> None:
