@@ -111,7 +111,7 @@ options:
       - The same applies to a machine that is to be started, is off on a hypervisor that answered, and was seen before
         on one that did not (O(homes), O(last_seen)). What is there may be an old definition, and the machine would run
         twice.
-      - It does not matter for machines whose entry names a hypervisor that answered.
+      - A machine whose entry names a hypervisor that answered is only refused if it was seen on one that did not.
     type: str
     choices:
       refuse: it is returned in C(refused_machines)

@@ -179,19 +179,32 @@ def check_whole(machine: Machine, where: str) -> None:
 
 
 def unseen(
-    machine: Machine, silent: Mapping[str, str], options: PlacementOptions, home: str | None
+    machine: Machine, silent: Mapping[str, str], options: PlacementOptions, seen: Sequence[str | None]
 ) -> tuple[str | None, str] | None:
     """Why a machine that lives on no hypervisor which answered is not to be made now, or None.
 
-    home: the hypervisor that it lived on when the inventory was made. With the reason comes the hypervisor that it
-    belongs to, where that is known. Why that one did not answer is not repeated for each machine: silent has it.
+    seen: where it lived when the inventory was made, None where that had it nowhere, and then where it is known to be
+    by other means. With the reason comes the hypervisor that it belongs to, where that is known. Why that one did not
+    answer is not repeated for each machine: silent has it.
     """
-    if machine.hypervisor is not None and machine.hypervisor in silent:
-        return machine.hypervisor, f"it is meant for {machine.hypervisor}, {no_answer([machine.hypervisor], silent)}"
-    if home is not None and home in silent and machine.hypervisor is None and options.unseen != "place":
-        return home, f"it is on {home}, as the inventory says, {no_answer([home], silent)}"
-    if not silent or machine.hypervisor is not None or options.unseen == "place":
+    home = machine.hypervisor
+    if home is not None and home in silent:
+        return home, f"it is meant for {home}, {no_answer([home], silent)}"
+    if not silent or options.unseen == "place":
         return None
+    if home is not None:
+        # The entry may be older than a move.
+        elsewhere = silent_among(seen, silent)
+        if not elsewhere:
+            return None
+        return elsewhere[0], (
+            f"its entry says {home}, and it was seen on {' and '.join(elsewhere)}, {no_answer(elsewhere, silent)}: "
+            f"created on {home} as well, it would exist twice, with the same addresses. "
+            f"{_way_out(elsewhere[0], silent)}"
+        )
+    first = next(iter(seen), None)
+    if first is not None and first in silent:
+        return first, f"it is on {first}, as the inventory says, {no_answer([first], silent)}"
     remedy = "Bring that hypervisor back" if any(map(was_asked, silent.values())) else "Run it without --limit"
     return None, (
         f"it may be on {' or '.join(silent)}, {no_answer(silent, silent)}; created on another one, it would exist "
@@ -214,15 +227,28 @@ def started_twice(
     found, state: where it is, and its state there; seen: where it was when the inventory was made, or is known to be by
     other means.
     """
-    if machine.hypervisor is not None or options.unseen == "place" or not machine.start or state not in OFF_STATES:
+    if options.unseen == "place" or not machine.start or state not in OFF_STATES:
         return None
-    elsewhere = [host for host in dict.fromkeys(seen) if host is not None and host != found and host in silent]
+    elsewhere = [host for host in silent_among(seen, silent) if host != found]
     if not elsewhere:
         return None
     return found, (
         f"it is off on {found}, and may run on {' or '.join(elsewhere)}, where it was seen before, and "
-        f"{no_answer(elsewhere, silent)}: started here as well, it would run twice. Bring that hypervisor back, or set "
-        f"hypervisor: {found} if it is the right one there"
+        f"{no_answer(elsewhere, silent)}: started here as well, it would run twice. {_way_out(elsewhere[0], silent)}"
+    )
+
+
+def silent_among(seen: t.Iterable[str | None], silent: Mapping[str, str]) -> list[str]:
+    """Those of the hypervisors where a machine was seen that did not answer."""
+    return [host for host in dict.fromkeys(seen) if host is not None and host in silent]
+
+
+def _way_out(host: str, silent: Mapping[str, str]) -> str:
+    if not was_asked(silent[host]):
+        return "Run it without --limit, or place it with -e virt_unseen=place"
+    return (
+        f"Bring {host} back. If it is lost, take it out for good: brine.virt.retire -e from={host} -e lost=true. If "
+        "you know that the machine is not there, place it with -e virt_unseen=place"
     )
 
 

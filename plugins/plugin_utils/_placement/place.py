@@ -100,14 +100,14 @@ def place(
         if refusal is not None:
             refused[index] = refusal
             continue
+        seen = [(homes or {}).get(machine.name), *(last_seen or {}).get(machine.name, ())]
         # What an interrupted run has left of it is no machine yet, and says nothing of one on another hypervisor.
         if not running_on or (running_on[0], machine.name) in unfinished:
-            refusal = unseen(machine, silent, options, (homes or {}).get(machine.name))
+            refusal = unseen(machine, silent, options, seen)
             refusal = refusal or left_behind(machine, hosts, last_seen, options)
             if running_on:
                 refusal = refusal or halted(machine, running_on[0], capacities[running_on[0]])
         elif len(running_on) == 1:
-            seen = [(homes or {}).get(machine.name), *(last_seen or {}).get(machine.name, ())]
             state = capacities[running_on[0]].machines[machine.name].get("state")
             refusal = started_twice(machine, running_on[0], state, silent, options, seen)
         try:

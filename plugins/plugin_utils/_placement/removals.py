@@ -12,7 +12,7 @@ from ...module_utils._base.errors import ConflictError, InputError, VirtError
 from ...module_utils._model.spec.machine import Machine
 from .._one_home import one_home
 from .capacity import HostCapacity
-from .homes import between_two, homes_of, left_behind, no_answer
+from .homes import between_two, homes_of, left_behind, no_answer, silent_among
 from .options import PlacementOptions
 
 
@@ -58,7 +58,8 @@ def find_removals(
         except VirtError as exc:
             found.problems[index] = exc
             continue
-        unseen = _unseen(machine, home, silent, options, homes.get(machine.name))
+        seen = [homes.get(machine.name), *(last_seen or {}).get(machine.name, ())]
+        unseen = _unseen(machine, home, silent, options, seen)
         if unseen is None and home is None:
             unseen = left_behind(machine, {*capacities, *silent}, last_seen, options, to_remove=True)
         if unseen is not None:
@@ -93,25 +94,32 @@ def _home(
 
 
 def _unseen(
-    machine: Machine, found: str | None, silent: Mapping[str, str], options: PlacementOptions, home: str | None
+    machine: Machine,
+    found: str | None,
+    silent: Mapping[str, str],
+    options: PlacementOptions,
+    seen: Sequence[str | None],
 ) -> tuple[str | None, str] | None:
     """Why it is not known whether a machine is there, or which one of its name is meant; None where it is known.
 
-    found: the hypervisor that has it, of those which answered. home: where it was when the inventory was read.
+    found: the hypervisor that has it, of those which answered. seen: where it was when the inventory was read, None
+    where that had it nowhere, and then where it is known to be by other means.
     """
-    asked = machine.hypervisor
-    if asked is not None and asked not in silent:
-        return None
+    asked, home = machine.hypervisor, next(iter(seen), None)
     if asked is None and options.unseen == "place":
         return None
-    if found is not None:
+    if asked is not None and asked not in silent:
+        # The entry may be older than a move.
+        hosts = silent_among(seen, silent) if found is None and options.unseen != "place" else []
+    elif found is not None:
         if asked is not None or home is None or home not in silent:
             return None
         return None, (
             f"it is to be removed, and is on {found}, but was on {home} when the inventory was read, "
             f"{no_answer([home], silent)}: there may be two of this name. Set hypervisor: {found} if that one is to go"
         )
-    hosts = [asked] if asked is not None else [home] if home in silent and home is not None else list(silent)
+    else:
+        hosts = [asked] if asked is not None else [home] if home in silent and home is not None else list(silent)
     if not hosts:
         return None
     words = f"it is to be removed, and may be on {' or '.join(hosts)}, {no_answer(hosts, silent)}"

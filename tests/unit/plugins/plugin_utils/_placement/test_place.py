@@ -73,6 +73,7 @@ def run(
     settings: t.Any = None,
     taken: t.Container[str] = (),
     last_seen: t.Any = None,
+    homes: t.Any = None,
     **options: t.Any,
 ) -> dict[str, t.Any]:
     places = places_of(len(specs), "vms")
@@ -87,6 +88,7 @@ def run(
         places=places,
         taken=taken,
         last_seen=last_seen,
+        homes=homes,
     )
 
 
@@ -676,6 +678,22 @@ def test_what_an_interrupted_run_has_left_does_not_say_that_it_is_nowhere_else(l
     # It was seen on one that the inventory does not have any more.
     (refused,) = run([spec("web1")], hosts, last_seen={"web1": ["hv3"]})["refused_machines"]
     assert "hv3" in refused["why"]
+
+
+@pytest.mark.parametrize("known", [{"homes": {"web1": "hv3"}}, {"last_seen": {"web1": ["hv2", "hv3"]}}])
+def test_an_entry_that_is_older_than_a_move_does_not_create_the_machine_twice(known: dict[str, t.Any]) -> None:
+    """It names the hypervisor that the machine was moved away from, and the other one is silent."""
+    hosts = {"hv2": facts(), "hv3": SILENT}
+    entry = spec("web1", hypervisor="hv2")
+    (refused,) = run([entry], hosts, **known)["refused_machines"]
+    assert refused["hypervisor"] == "hv3"
+    assert refused["why"] == (
+        "its entry says hv2, and it was seen on hv3, which did not answer: created on hv2 as well, it would exist "
+        "twice, with the same addresses. Bring hv3 back. If it is lost, take it out for good: brine.virt.retire "
+        "-e from=hv3 -e lost=true. If you know that the machine is not there, place it with -e virt_unseen=place"
+    )
+    assert where(run([entry], hosts, unseen="place", **known)) == {"web1": "hv2"}
+    assert where(run([entry], hosts)) == {"web1": "hv2"}
 
 
 def test_a_machine_for_a_silent_hypervisor_is_refused_and_the_others_go_on() -> None:

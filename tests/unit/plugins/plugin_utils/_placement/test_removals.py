@@ -87,6 +87,9 @@ def test_one_that_is_elsewhere_than_its_entry_says_is_an_error() -> None:
         ({}, {"hypervisor": "hv2"}, "hv2", "hv2, which did not answer"),
         ({"unseen": "place"}, {"hypervisor": "hv2"}, "hv2", "hv2, which did not answer"),
         ({"homes": {"web1": "hv2"}}, {}, "hv2", "hv2, which did not answer"),
+        # The entry may be older than a move.
+        ({"homes": {"web1": "hv2"}}, {"hypervisor": "hv1"}, "hv2", "hv2, which did not answer"),
+        ({"last_seen": {"web1": ["hv2"]}}, {"hypervisor": "hv1"}, "hv2", "hv2, which did not answer"),
     ],
 )
 def test_one_that_may_be_on_a_silent_hypervisor_is_not_said_to_be_gone(
@@ -102,7 +105,14 @@ def test_one_that_may_be_on_a_silent_hypervisor_is_not_said_to_be_gone(
     assert [item["name"] for item in result["assignments"]] == ["web2"]
 
 
-@pytest.mark.parametrize(("options", "entry"), [({"unseen": "place"}, {}), ({}, {"hypervisor": "hv1"})])
+@pytest.mark.parametrize(
+    ("options", "entry"),
+    [
+        ({"unseen": "place"}, {}),
+        ({}, {"hypervisor": "hv1"}),
+        ({"unseen": "place", "last_seen": {"web1": ["hv2"]}}, {"hypervisor": "hv1"}),
+    ],
+)
 def test_the_user_may_say_that_it_is_not_there(options: dict[str, t.Any], entry: dict[str, t.Any]) -> None:
     result = run([gone("web1", **entry)], {"hv1": hypervisor(), "hv2": SILENT}, **options)
     assert (result["not_there"], result["refused_machines"]) == (["web1"], [])
@@ -176,16 +186,18 @@ def test_a_machine_that_is_off_and_may_run_on_a_silent_hypervisor_is_not_started
             "name": "web1",
             "hypervisor": "hv1",
             "why": "it is off on hv1, and may run on hv2, where it was seen before, and which did not answer: started "
-            "here as well, it would run twice. Bring that hypervisor back, or set hypervisor: hv1 if it is the right "
-            "one there",
+            "here as well, it would run twice. Bring hv2 back. If it is lost, take it out for good: "
+            "brine.virt.retire -e from=hv2 -e lost=true. If you know that the machine is not there, place it with "
+            "-e virt_unseen=place",
         }
     ]
     assert result["by_host"]["hv1"] == []
+    # The entry may be older than a move.
+    assert run([new("web1", hypervisor="hv1")], hosts, **known)["by_host"]["hv1"] == []
     # What runs here runs here; what is not to be started may be changed; and the user may know.
     for there, entry, options in (
         ({**hosts, "hv1": up}, {}, {}),
         (hosts, {"state": "stopped"}, {}),
-        (hosts, {"hypervisor": "hv1"}, {}),
         (hosts, {}, {"unseen": "place"}),
         ({**hosts, "hv2": hypervisor()}, {}, {}),
     ):
