@@ -144,7 +144,7 @@ def _plan_existing(network: Network, spec: BridgeSpec, existing: Link) -> Guarde
         if wrong:
             raise ConflictError(
                 f"the bridge {spec.name} exists, but {wrong}",
-                hint="The uplink of an existing bridge is not changed: remove the bridge by hand first",
+                hint="The uplink of an existing bridge is not changed: ask for what it is, or remove the bridge first",
             )
     own = spec.uplink or _own_port(network, existing)
     if spec.vlans is not None and own is None:
@@ -280,6 +280,11 @@ def _uplink(network: Network, spec: BridgeSpec) -> tuple[Uplink | None, Link | N
             same = (there.kind, there.vlan, there.below) == ("vlan", uplink.vlan, uplink.link)
         if not same:
             raise ConflictError(f"{there.name} exists, and is not {uplink.words}", hint="Give it another name")
+        if there.mode != uplink.mode:
+            raise ConflictError(
+                f"{there.name} exists as a bond with the mode {there.mode}, not {uplink.mode}",
+                hint=f"Ask for the mode {there.mode}, change it by hand, or give the bond another name and interfaces",
+            )
         # Somebody else's, and just what was asked for.
         uplink = Uplink(uplink.port)
     links = [checked_link(network, name, of_vlan=uplink.vlan is not None) for name in uplink.below]

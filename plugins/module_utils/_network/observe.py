@@ -55,6 +55,8 @@ class Link:
     vlans: tuple[tuple[int, int], ...] = ()
     # Of a VLAN: its number.
     vlan: int | None = None
+    # Of a bond: its mode, in the kernel's word.
+    mode: str = ""
     # Of a VLAN, and of what takes all frames of an interface: the interface that it is on.
     below: str | None = None
     # Whether it is up, and has a cable or what stands for one.
@@ -187,6 +189,7 @@ def _link(data: dict[str, t.Any], vlans: dict[str, tuple[tuple[int, int], ...]])
         bridge=_bridge(details) if kind == "bridge" else None,
         vlans=vlans.get(name, ()),
         vlan=details.get("id") if kind == "vlan" else None,
+        mode=details.get("mode", "") if kind == "bond" else "",
         below=data.get("link") if kind in ("vlan", *TAKES_ALL) else None,
         carrier="LOWER_UP" in data.get("flags", ()),
     )

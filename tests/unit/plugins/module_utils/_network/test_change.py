@@ -193,6 +193,10 @@ def test_all_of_a_bond_and_the_order_of_default_routes_are_looked_at(host: objec
     [
         ({"bond": ["eth0", "eth1", "eth2"]}, "its port bond0 is a bond of eth0, eth1"),
         ({"bond": ["eth0"]}, "its port bond0 is a bond of eth0, eth1"),
+        (
+            {"bond": ["eth0", "eth1"], "mode": "802.3ad"},
+            "its port bond0 is a bond with the mode active-backup, not 802",
+        ),
         ({"bond": ["eth0", "eth1"], "name": "lan"}, "its port lan is no bond"),
         ({"vlan": 20, "link": "eth2", "name": "lan"}, "its port lan is not VLAN 20 of eth2"),
         ({"vlan": 10, "link": "eth3", "name": "lan"}, "its port lan is not VLAN 10 of eth3"),
@@ -208,7 +212,7 @@ def test_another_bond_or_vlan_than_that_of_a_bridge_is_refused(
     state = network(
         *(
             link("br0", kind="bridge"),
-            link("bond0", kind="bond", master="br0"),
+            link("bond0", kind="bond", mode="active-backup", master="br0"),
             link("eth2"),
             link("eth3", carrier=False),
         ),
@@ -232,7 +236,8 @@ def test_a_bond_that_has_lost_an_interface_does_not_undo_another_change(host: ob
     assert change is not None
     put(change)
     bridge = link("br0", kind="bridge", addresses=ETH0.addresses, mtu=1500, bridge=BridgeState())
-    state = network(bridge, link("bond0", kind="bond", master="br0"), link("eth0", master="bond0"), default="br0")
+    port = link("bond0", kind="bond", mode="active-backup", master="br0")
+    state = network(bridge, port, link("eth0", master="bond0"), default="br0")
     change = planning.plan_bridge(state, spec(uplink=bond, stp=True))
     assert change is not None
     expected = planning.expected_from(change.subject)
@@ -319,6 +324,16 @@ def test_a_bond_takes_over_from_the_one_that_has_addresses(host: object) -> None
         "05-brine-br0-port-eth0.network", "05-brine-br0-port-eth1.network",
     ]  # fmt: skip
     assert f"MACAddress={ETH0.mac}" in str(change.files[0].text)
+    assert planning.expected_from(change.subject).uplink == "bond0"
+
+
+def test_a_bond_of_somebody_else_with_another_mode_is_not_what_was_asked_for(host: object) -> None:
+    there = (link("bond0", kind="bond", mode="802.3ad"), link("eth0", master="bond0"), link("eth1", master="bond0"))
+    state = network(*there, default="bond0")
+    with pytest.raises(ConflictError, match="bond0 exists as a bond with the mode 802.3ad, not active-backup"):
+        planning.plan_bridge(state, spec(uplink={"bond": ["eth0", "eth1"]}))
+    change = planning.plan_bridge(state, spec(uplink={"bond": ["eth0", "eth1"], "mode": "802.3ad"}))
+    assert change is not None
     assert planning.expected_from(change.subject).uplink == "bond0"
 
 

@@ -65,6 +65,12 @@ LINKS = [
         "linkinfo": {"info_kind": "macvtap", "info_data": {"mode": "bridge"}},
         "addr_info": [],
     },
+    {
+        "ifname": "bond0",
+        "link_type": "ether",
+        "linkinfo": {"info_kind": "bond", "info_data": {"mode": "802.3ad", "miimon": 100}},
+        "addr_info": [],
+    },
 ]
 ROUTES = {
     "-4": [
@@ -101,6 +107,7 @@ def test_what_the_kernel_says(monkeypatch: pytest.MonkeyPatch, vlans: str) -> No
     assert (vlan.kind, vlan.vlan, vlan.below) == ("vlan", 10, "eth1")
     assert (port.carrier, vlan.carrier) == (True, False)
     assert network.links["macvtap0"].below == "eth2"
+    assert [network.links[name].mode for name in ("bond0", "macvtap0")] == ["802.3ad", ""]
     assert network.ports("br0") == ["eth0"]
     assert network.gateways("br0") == ("192.0.2.1", "192.0.2.2", "fe80::2")
     words = ("unicast", "198.51.100.0/24", "via", "192.0.2.3", "dev", "br0")
