@@ -94,6 +94,9 @@ _PORT_WORDS: dict[str, tuple[str, ...]] = {
     "midonet": ("interfaceid",),
 }
 _MIDONET = "midonet"
+# What libvirt takes none of these without, unless a network may have it (virNetDevVPortProfileCheckComplete in its
+# src/util/virnetdevvportprofile.c).
+_NEEDED = {"802.1Qbg": _PORT_WORDS["802.1Qbg"][:3], "802.1Qbh": _PORT_WORDS["802.1Qbh"]}
 
 
 class _VirtualPortField(_ShortGroup):
@@ -293,6 +296,10 @@ def read_nic(device: GivenOptions, machine_name: str, have: Mapping[str, t.Any] 
             where=f"{device.at('bandwidth')}.inbound.floor",
             hint=f"This one is of type {kind}",
         )
+    port_there = there.get("virtualport") or {}
+    port = {**port_there, **given.get("virtualport", {})}
+    if port and kind != "network" and (port, kind) != (port_there, there.get("type")):
+        _check_port(port, device.at("virtualport"))
     model = given.get("model", "virtio")
     known = (there.get("queues"), there.get("model"))
     if "queues" in given and model != "virtio" and (given["queues"], model) != known:
@@ -303,6 +310,15 @@ def read_nic(device: GivenOptions, machine_name: str, have: Mapping[str, t.Any] 
     given.setdefault("mac", there.get("mac") or stable_mac(machine_name, device.name))
     # Both ends of the wire have it: the hypervisor's by the XML, the guest's by its seed.
     return Nic(name=device.name, given=device, mtu=mtu, **given)
+
+
+def _check_port(port: Mapping[str, t.Any], where: str) -> None:
+    for word in ("type", *_NEEDED.get(port.get("type", ""), ())):
+        if word not in port:
+            kind = f" of type {port['type']}" if "type" in port else ""
+            raise InputError(
+                f"{word} is missing", where=where, hint=f"A virtualport{kind} needs it, unless a network has it"
+            )
 
 
 def stable_mac(machine_name: str, nic_name: str) -> str:

@@ -262,13 +262,14 @@ PORT = "1f0bba73-3f8b-4b1c-9a5e-6d2c0a9e7b11"
 
 
 def test_a_port_of_a_switch_is_one_machines() -> None:
-    port = {"type": "802.1Qbg", "managerid": "11", "instanceid": "09b11c53-8b5c-4eeb-8f00-d84eaa0aaa4f"}
-    nics = [{"name": "eth0", "direct": "eno1", "virtualport": port}]
+    port = {"type": "802.1Qbg", "managerid": "11", "typeid": "7", "typeidversion": "1"}
+    own = {**port, "instanceid": "09b11c53-8b5c-4eeb-8f00-d84eaa0aaa4f"}
+    nics = [{"name": "eth0", "direct": "eno1", "virtualport": own}]
     found = clone(nics=nics)
-    assert found.entry["nics"][0]["virtualport"] == {"type": "802.1Qbg", "managerid": "11"}
+    assert found.entry["nics"][0]["virtualport"] == port
     assert "nics.eth0.virtualport.instanceid: left out, as it is web1's" in found.remarks
     # What is said of the clone's own is not.
-    given = {"eth0": {"virtualport": {"type": "802.1Qbg", "instanceid": PORT}}}
+    given = {"eth0": {"virtualport": {**port, "instanceid": PORT}}}
     found = clone(nics=nics, given=given)
     assert found.entry["nics"][0]["virtualport"] == given["eth0"]["virtualport"]
     assert not [remark for remark in found.remarks if "virtualport" in remark]

@@ -51,6 +51,9 @@ def read(nic: dict[str, t.Any], have: dict[str, t.Any] | None = None) -> Nic:
         ({"virtualport": {"type": "802.1Qbh", "profileid": "p" * 40}}, "virtualport.profileid", "up to 39"),
         ({"virtualport": {"type": "802.1Qbh", "managerid": 1}}, "virtualport.managerid", "802.1Qbh has no managerid"),
         ({"virtualport": "midonet"}, "virtualport", "interfaceid is missing"),
+        ({"virtualport": {"type": "802.1Qbg", "managerid": 1, "typeid": 2}}, "virtualport", "typeidversion is missing"),
+        ({"virtualport": "802.1Qbh"}, "virtualport", "profileid is missing"),
+        ({"virtualport": {"interfaceid": UUID}}, "virtualport", "type is missing"),
         ({"bandwidth": {"outbound": {"peak": 5}}}, "bandwidth.outbound", "average is missing"),
         ({"bandwidth": {"inbound": {"floor": 5}}}, "bandwidth.inbound.floor", "for nics of type network"),
     ],
@@ -74,12 +77,13 @@ def test_what_libvirt_refuses_is_said_with_its_place(nic: dict[str, t.Any], plac
         {"virtualport": {"type": "midonet", "interfaceid": UUID.replace("-", "")}},
         {"virtualport": {"type": "802.1Qbg", "managerid": 11, "typeid": "0xA8C0DE", "typeidversion": "0x1"}},
         {"virtualport": {"type": "802.1Qbg", "typeid": 16777215, "managerid": 255, "typeidversion": 0}},
-        {"virtualport": {"interfaceid": UUID, "managerid": 1}},
+        {"network": "lan", "virtualport": {"interfaceid": UUID, "managerid": 1}},
+        {"network": "lan", "virtualport": "802.1Qbh"},
     ],
     ids=str,
 )
 def test_what_libvirt_takes_is_let_through(nic: dict[str, t.Any]) -> None:
-    assert set(nic) <= set(read(nic).options)
+    assert nic.keys() - {"network"} <= set(read(nic).options)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +98,17 @@ def test_what_libvirt_takes_is_let_through(nic: dict[str, t.Any]) -> None:
 )
 def test_a_port_is_written_as_libvirt_gives_it_back(word: str, value: str, given_back: str) -> None:
     """Else a second run would find another one there, and change it again."""
-    assert read({"virtualport": {word: value}}).options["virtualport"] == {word: given_back}
+    assert read({"network": "lan", "virtualport": {word: value}}).options["virtualport"] == {word: given_back}
 
 
 def test_a_part_of_what_the_nic_has_is_enough() -> None:
     have = {"filter": {"name": "clean-traffic"}, "virtualport": {"type": "midonet", "interfaceid": UUID}}
     nic = {"filter": {"parameters": {"IP": "192.0.2.1"}}, "virtualport": {"interfaceid": UUID.replace("0", "1")}}
     assert read(nic, have).options["filter"]["parameters"] == {"IP": {"value": "192.0.2.1"}}
+    network = {"type": "network", "source": "lan", "virtualport": {"type": "802.1Qbh"}}
+    assert read({"network": "lan", "virtualport": "802.1Qbh"}, network).options["virtualport"] == {"type": "802.1Qbh"}
+    with pytest.raises(InputError, match="profileid is missing"):
+        read({"type": "bridge", "source": "br0"}, network)
     limited = {"bandwidth": {"inbound": {"average": 1000}}}
     assert read({"bandwidth": {"inbound": {"peak": 2000}}}, limited).options["bandwidth"] == {"inbound": {"peak": 2000}}
 
