@@ -195,7 +195,8 @@ options:
         suboptions:
           level:
             description:
-              - The level of the cache. All levels by default. From 1 to 3.
+              - The level of the cache. An emulated one has level 3, which need not be given, and the other modes have
+                none. From 1 to 3.
             type: int
           mode:
             description:

@@ -36,6 +36,7 @@ BESIDE: dict[str, Values] = {
     "memory": values.CAPACITY,
     "memory.hugepages": values.PLAIN_BOOLEAN,
     "cpu": Values(),
+    "cpu.cache": Values(),
     "cpu.topology": Values(),
     "cpu.numa": Values(),
     "numatune.memory": Values(),

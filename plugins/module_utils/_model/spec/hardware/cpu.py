@@ -28,6 +28,7 @@ _PERIOD = validators.whole_number(1000, 1000000)
 _NO_LIMIT = -1
 # Of memory to the CPUs beside it, as ACPI's table of distances (SLIT) counts.
 _OWN_DISTANCE = 10
+_EMULATED_LEVEL = 3
 
 
 class _microseconds(validators.whole_number):  # noqa: N801 - used like the rules beside it
@@ -116,6 +117,30 @@ def _leave_mode(cpu: etree._Element, mode: str) -> None:
 
 
 @dataclass(frozen=True)
+class _Cache(GroupField):
+    """QEMU emulates one of level 3, and the other modes are of all levels (qemuValidateDomainDefCpu in libvirt)."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
+        values = super().check(value, where, have)
+        emulates = {**(have or {}), **values}.get("mode") == "emulate"
+        if emulates:
+            values.setdefault("level", _EMULATED_LEVEL)
+        if values.get("level") not in (None, _EMULATED_LEVEL if emulates else None):
+            raise InputError(
+                "no such level can be had in this mode",
+                where=inside(where, "level"),
+                hint=f"Set mode: emulate with level: {_EMULATED_LEVEL}, or leave level out",
+            )
+        return values
+
+    def write(self, parent: etree._Element, value: Mapping[str, t.Any]) -> None:
+        cache = parent.find(self.path)
+        if cache is not None and value.get("mode", "emulate") != "emulate":
+            cache.attrib.pop("level", "")
+        super().write(parent, value)
+
+
+@dataclass(frozen=True)
 class _Schedulers(ListField):
     """Real-time schedulers have a priority, the others none."""
 
@@ -195,6 +220,10 @@ class _Cells(ListField):
             for sibling in cell.findall("distances/sibling"):
                 if sibling.get("id") not in ids:
                     drop(sibling)
+            distances = cell.find("distances")
+            if distances is not None and not len(distances):
+                # libvirt refuses an empty list.
+                drop(distances)
 
 
 def _check_distance(cell: int, other: int, distance: int, cells: int, where: str, known: str) -> None:
@@ -275,7 +304,7 @@ CPU = _Cpu(
             required=("policy",),
             default="require",
         ),
-        GroupField(
+        _Cache(
             "cache",
             "cpu/cache",
             (

@@ -170,6 +170,7 @@ def check_references(
     if options.values.get("xml") is not None:
         # It may bring cells and threads.
         return
+    _check_vcpu_placement(hardware, options, have)
     if new("memory", "numatune"):
         _check_cell_references(hardware, cpu.get("numa") or known.get("numa", ()), options)
     if not known.get("iothreads"):
@@ -234,6 +235,21 @@ def _check_vcpus(cpu: Mapping[str, t.Any], vcpus: int, options: GivenOptions) ->
                 where=f"{options.at('cpu')}.{place}",
                 hint=f"The machine has up to {vcpus}, counted from 0",
             )
+
+
+def _check_vcpu_placement(hardware: Mapping[str, t.Any], options: GivenOptions, have: Mapping[str, t.Any]) -> None:
+    """libvirt has vCPUs that nothing pins placed where numad puts the memory, and says so in each definition."""
+    asked, there = options.values.get("vcpus"), have.get("vcpus") or {}
+    if not isinstance(asked, Mapping) or asked.get("placement") != "static" or {**there, **asked}.get("cpuset"):
+        return
+    tuning = {**((have.get("cpu") or {}).get("tuning") or {}), **hardware.get("cpu", {}).get("tuning", {})}
+    pinned = any(tuning.get(word) for word in ("vcpupin", "emulatorpin", "iothreadpin"))
+    if hardware.get("numatune", {}).get("memory", {}).get("placement") == "auto" and not pinned:
+        raise InputError(
+            "vCPUs without a cpuset are placed where numatune places the memory",
+            where=f"{options.at('vcpus')}.placement",
+            hint="Give them a cpuset, or leave placement out",
+        )
 
 
 def _check_cell_references(hardware: Mapping[str, t.Any], cells: Sequence[t.Any], options: GivenOptions) -> None:

@@ -188,6 +188,16 @@ def test_no_distance_leads_to_a_cell_that_is_gone() -> None:
     machine = etree.fromstring(MACHINE.format(beside=f"<cpu><numa>{CELLS}</numa></cpu>", devices=""))
     FIELDS["cpu"].write(machine, {"numa": ({"cpus": "0", "memory": 256},)})
     assert [sibling.get("id") for sibling in machine.iterfind("cpu/numa/cell/distances/sibling")] == ["0"]
+    only_to_others = CELLS.replace("<sibling id='0' value='10'/>", "")
+    machine = etree.fromstring(MACHINE.format(beside=f"<cpu><numa>{only_to_others}</numa></cpu>", devices=""))
+    FIELDS["cpu"].write(machine, {"numa": ({"cpus": "0", "memory": 256},)})
+    # libvirt refuses an empty list.
+    assert machine.find("cpu/numa/cell/distances") is None
+
+
+def test_a_cache_loses_the_level_that_its_new_mode_has_not(conn: t.Any) -> None:
+    beside = "<cpu mode='host-passthrough'><cache level='3' mode='emulate'/></cpu>"
+    assert changed(conn, "cpu", {"cache": {"mode": "disable"}}, beside=beside).find("cpu/cache[@level]") is None
 
 
 SERIAL = """<serial type='pty'><target type='isa-serial' port='0'><model name='isa-serial'/></target>

@@ -64,6 +64,30 @@ REFUSED: list[tuple[dict[str, t.Any], str, dict[str, t.Any]]] = [
         "numatune.memnodes.2",
         {"numatune": {"memnodes": {1: SPECIAL}}, "cpu": {"numa": CELLS}},
     ),
+    (
+        {"vcpus": {"maximum": 2, "placement": "static"}, "numatune": {"memory": {"placement": "auto"}}},
+        "vcpus.placement",
+        {"vcpus": {"maximum": 2, "placement": "static", "cpuset": "0"}, "numatune": {"memory": {"placement": "auto"}}},
+    ),
+    (
+        {"vcpus": {"maximum": 2, "placement": "static"}, "numatune": {"memory": {"placement": "auto"}}},
+        "vcpus.placement",
+        {
+            "vcpus": {"maximum": 2, "placement": "static"},
+            "numatune": {"memory": {"placement": "auto"}},
+            "cpu": {"tuning": {"emulatorpin": "0"}},
+        },
+    ),
+    (
+        {"cpu": {"cache": {"mode": "emulate", "level": 2}}},
+        "cpu.cache.level",
+        {"cpu": {"cache": {"mode": "emulate", "level": 3}}},
+    ),
+    (
+        {"cpu": {"mode": "maximum", "cache": {"mode": "passthrough", "level": 3}}},
+        "cpu.cache.level",
+        {"cpu": {"mode": "maximum", "cache": {"mode": "passthrough"}}},
+    ),
     ({"vcpus": 1, "cpu": {"numa": CELLS}}, "cpu.numa[1].cpus", {"cpu": {"numa": CELLS}}),
     (
         {"cpu": {"tuning": {"vcpusched": [{"vcpus": "1-2", "scheduler": "batch"}]}}},
