@@ -186,6 +186,9 @@ def _firmware(domain: etree._Element) -> Values:
     if attribute(domain, "os", "firmware") != "efi" and not by_loader:
         return {}
     feature = domain.find("os/firmware/feature[@name='secure-boot']")
+    if loader is None and feature is None:
+        # libvirt chooses at each start, as it would for a new machine without the option.
+        return {"firmware": "efi"}
     secure = (loader is not None and loader.get("secure") == "yes") or (
         feature is not None and feature.get("enabled") == "yes"
     )

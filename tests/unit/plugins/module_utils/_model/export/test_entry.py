@@ -169,6 +169,22 @@ def test_firmware_that_libvirt_would_not_choose_is_named(firmware: str, named: l
     assert [text for text in found.not_exported if text.startswith("os")] == named
 
 
+@pytest.mark.parametrize(
+    ("firmware", "secure_boot"),
+    [
+        ("", None),
+        ("<nvram>/var/lib/libvirt/qemu/nvram/a_VARS.fd</nvram>", None),
+        ("<firmware><feature enabled='no' name='secure-boot'/></firmware>", False),
+        ("<firmware><feature enabled='yes' name='secure-boot'/></firmware>", True),
+        ("<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE_4M.fd</loader>", False),
+    ],
+)
+def test_secure_boot_is_said_where_the_definition_says_it(firmware: str, secure_boot: bool | None) -> None:
+    """Without it, libvirt chooses, and the entry is to leave it the choice."""
+    xml = DOMAIN.format("").replace("<os>", "<os firmware='efi'>").replace("</os>", f"{firmware}</os>")
+    assert export(etree.fromstring(xml)).entry.get("secure_boot") is secure_boot
+
+
 def test_a_console_password() -> None:
     assert (
         "graphics.password: a secret" in export(etree.fromstring(DOMAIN.format("")), console_password=True).not_exported
