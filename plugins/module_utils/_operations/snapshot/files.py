@@ -59,6 +59,27 @@ def require_present(conn: VirConnect, machine: SnapshotView) -> None:
             )
 
 
+def require_closed(conn: VirConnect, machine: SnapshotView) -> None:
+    """Raise ConflictError when a QEMU has a disk of a machine that is off, as that of a copy of it on the same disks
+    has: nothing else can write a snapshot into it."""
+    with translate_errors("cannot ask libvirt for its URI"):
+        local = is_local(conn.getURI())
+    opened = None
+    # What root cannot read, as on NFS, libvirt may.
+    with contextlib.suppress(HostError):
+        opened = next(filter(is_open_in_qemu, written_places(machine.xml, "file").values() if local else ()), None)
+    if opened is None:
+        return
+    usage = Usage(conn)
+    others = sorted({user.words for user in usage.users_at(opened) if user.machine != machine.name})
+    raise ConflictError(
+        f"{opened}, a disk of it, is open in QEMU, though the machine is off",
+        hint=f"It is used by {', '.join(others)}: shut down what runs, or take a snapshot of that"
+        if others
+        else f"fuser {opened} shows the program, unless it is on another hypervisor",
+    )
+
+
 def files_of(machine: SnapshotView) -> list[str]:
     """All files of a machine's external snapshots, and those that its disks write to now."""
     found = [

@@ -25,7 +25,7 @@ from ..._model.metadata.snapshots import SnapshotWork
 from ..._model.spec.fields.units import format_size
 from ..plan import Step
 from .clustered import cluster_volumes, forget, name_in_cluster, note_begin, require_same_disks_now
-from .files import note_files, require_free_places, require_present
+from .files import note_files, require_closed, require_free_places, require_present
 from .held import held_still
 from .method import AUTO, NO, Method, choose
 from .view import SnapshotView, view
@@ -73,6 +73,8 @@ def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Met
             lambda: _take_in_cluster(conn, machine, name, method, description),
         )
     require_present(conn, machine)
+    if method.kind == INTERNAL and not machine.active:
+        require_closed(conn, machine)
     require_free_places(conn, [*method.files.values(), *filter(None, [method.memory_file])])
     return Step(
         f"take snapshot {name} of {machine.name} ({words_of(method)})",

@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
+import os
+import struct
 import types
 import typing as t
 from pathlib import Path
@@ -234,6 +237,25 @@ def test_none_is_taken_beside_a_disk_that_is_away(
         said = f"{disk}, the file of its disk vda, is not there. Check whether its file system is mounted{more}"
         assert str(caught.value) == said
         disk.touch()
+        assert plan(conn, "web1", request).actions
+
+
+def test_none_is_taken_of_a_machine_whose_copy_runs_on_its_disk(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "is_local", lambda _uri: True)
+    disk = tmp_path / "web1.qcow2"
+    disk.touch()
+    with open_connection(world.xml()) as conn:
+        text = conn.lookupByName("web1").XMLDesc(0).replace(NEW, str(disk))
+        conn.defineXML(text)
+        conn.defineXML(text.replace("<name>web1<", "<name>web2<").replace(UUID, UUID.replace("1", "2"))).create()
+        request = SnapshotRequest(PRESENT, 0, names=("s2",))
+        with disk.open("r+b") as file:
+            # As QEMU has it: with the byte of what it does locked.
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 101, 1, 0))
+            with pytest.raises(ConflictError, match=f"{disk}, a disk of it, is open in QEMU, .* by machine web2"):
+                plan(conn, "web1", request)
         assert plan(conn, "web1", request).actions
 
 
