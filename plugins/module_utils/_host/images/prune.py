@@ -10,7 +10,7 @@ import os
 import typing as t
 from dataclasses import dataclass, replace
 
-from ..._base.errors import ConflictError
+from ..._base.errors import ConflictError, VirtError, with_done
 from ..._model.image.name import ImageName, newest_first, parse_image_volume
 from ..._model.metadata.machine import VolumeNote
 from ..._model.xml.disk_source import FILE
@@ -123,7 +123,7 @@ def prune_images(
         decisions = tuple(_decide(pool, chosen, use, prune_options))
         blocked = any(decision.reason == _words(use) for decision in decisions)
         if not check_mode:
-            decisions = tuple(_carry_out(pool, decision, prune_options) for decision in decisions)
+            decisions = _carry_out_all(pool, decisions, prune_options)
         return PruneResult(_volumes(images), decisions, use.unseen, blocked, use.shared, use.here)
 
 
@@ -168,9 +168,8 @@ def remove_images(
                 hint=ASK_THE_OTHERS if use.shared else "Make it possible to check, or set ignore_unseen: true",
             )
         decisions = tuple(PruneDecision(image, _size(pool, image)) for image in chosen)
-        for decision in () if check_mode else decisions:
-            if not _carry_out(pool, decision, prune_options).goes:
-                raise _recent_error(decision.image)
+        if not check_mode:
+            _carry_out_all(pool, decisions, prune_options, must_go=True)
         return PruneResult(_volumes(images), decisions, use.unseen)
 
 
@@ -305,6 +304,22 @@ def _is_recent(pool: Pool, image: ImageName, prune_options: PruneOptions) -> boo
 
 def _recent_error(image: ImageName) -> ConflictError:
     return ConflictError(f"image {image.volume} is kept: {_RECENT}", where="name", hint="Ask them again later")
+
+
+def _carry_out_all(
+    pool: Pool, decisions: t.Sequence[PruneDecision], prune_options: PruneOptions, *, must_go: bool = False
+) -> tuple[PruneDecision, ...]:
+    """Remove those that go. An error says which are gone by then; must_go: one that stays after all is one."""
+    found: list[PruneDecision] = []
+    for decision in decisions:
+        try:
+            carried = _carry_out(pool, decision, prune_options)
+            if must_go and not carried.goes:
+                raise _recent_error(decision.image)
+        except VirtError as exc:
+            raise with_done(exc, [f"remove image {one.image.volume}" for one in found if one.goes]) from exc
+        found.append(carried)
+    return tuple(found)
 
 
 def _carry_out(pool: Pool, decision: PruneDecision, prune_options: PruneOptions) -> PruneDecision:

@@ -423,9 +423,27 @@ class TestInAPoolThatOtherHypervisorsSee:
     ) -> None:
         self.begin_to_use(monkeypatch, OLD, NEW)
         asked = PruneOptions(0, False, frozenset())
-        with pytest.raises(ConflictError, match="is kept: it has come or been taken into use"):
+        with pytest.raises(ConflictError, match="is kept: it has come or been taken into use") as caught:
             remove_images(host.conn, "images", "debian", asked, Deadline(600), check_mode=False)
-        assert len(host.volumes() & {OLD, NEW}) == 1
+        (gone,) = {OLD, NEW} - host.volumes()
+        assert f". Done before that: remove image {gone}. Ask them again later" in str(caught.value)
+
+    def test_what_is_gone_is_said_when_another_one_cannot_be_removed(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        delete = image_prune.delete_volume
+        gone: list[str] = []
+
+        def fail_at_last(pool: Pool, volume: str) -> None:
+            if gone:
+                raise HostError(f"cannot delete {volume}")
+            delete(pool, volume)
+            gone.append(volume)
+
+        monkeypatch.setattr(image_prune, "delete_volume", fail_at_last)
+        with pytest.raises(HostError) as caught:
+            self.prune(host, frozenset())
+        assert str(caught.value).endswith(f". Done before that: remove image {gone[0]}")
 
     def test_to_look_whether_it_was_brought_is_no_use_of_an_image(
         self, host: Host, monkeypatch: pytest.MonkeyPatch
