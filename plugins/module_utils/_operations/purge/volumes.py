@@ -103,7 +103,7 @@ def decide(domain: Domain, view: HypervisorView, options: PurgeOptions) -> list[
     for note, identity in noted:
         decision = _decide_own(note, view, options, domain, attached=identity in attached, named=identity in named)
         if decision is None and identity in attached:
-            decision = _decide_away(note, view, notes)
+            decision = _decide_away(view.pools.get(note.pool), note.name, notes, disks)
         if decision is not None:
             decisions.append(decision)
     for disk in disks:
@@ -111,6 +111,8 @@ def decide(domain: Domain, view: HypervisorView, options: PurgeOptions) -> list[
             continue
         seen.add(disk.identity)
         decision = _decide_other(disk, named=disk.identity in named)
+        if decision is None and disk.pool is not None:
+            decision = _decide_away(disk.pool, disk.volume, notes, disks)
         if decision is not None:
             decisions.append(decision)
     of_snapshots = _decide_snapshots(domain, view, options, seen)
@@ -192,14 +194,17 @@ def _decide_own(
     return VolumeDecision(note.pool, note.name, DELETE, "it belongs to this machine", pool, note)
 
 
-def _decide_away(note: VolumeNote, view: HypervisorView, notes: MachineNotes) -> VolumeDecision | None:
+def _decide_away(pool: Pool, volume: str, notes: MachineNotes, disks: Sequence[MachineDisk]) -> VolumeDecision | None:
     """A disk that is not there; None where others of the machine are in its pool. Where none is, the file system of the
     pool may only be missing, and then nobody else knows any more whose the disk is."""
-    pool = view.pools.get(note.pool)
-    if pool.source_type != FILE or any(volume_exists(pool, one.name) for one in notes.volumes if one.pool == pool.name):
+    others = [one.name for one in notes.volumes if one.pool == pool.name]
+    others += [disk.volume for disk in disks if disk.pool is not None and disk.pool.name == pool.name]
+    if pool.source_type != FILE or any(volume_exists(pool, other) for other in others):
         return None
-    reason = f"it is not there: it has been deleted, or {pool.path} is not mounted. {by_hand(note)}"
-    return VolumeDecision(note.pool, note.name, KEEP, reason)
+    hint = by_hand(VolumeNote(pool.name, volume, "disk"))
+    return VolumeDecision(
+        pool.name, volume, KEEP, f"it is not there: it has been deleted, or {pool.path} is not mounted. {hint}"
+    )
 
 
 def _decide_other(disk: MachineDisk, *, named: bool) -> VolumeDecision | None:

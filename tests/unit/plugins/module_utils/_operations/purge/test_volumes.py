@@ -141,6 +141,13 @@ def test_disks_whose_file_system_may_be_missing_are_named(host: PurgeHost) -> No
     )
 
 
+def test_disks_of_a_machine_of_others_whose_file_system_may_be_missing_are_named(host: PurgeHost) -> None:
+    host.guest("theirs", disk(host.image(host.pool / "theirs.qcow2")))
+    host.handle.storageVolLookupByName("theirs.qcow2").delete()
+    (result,) = host.purge(name=["theirs"], adopt=True, force=True)["machines"]
+    assert decided(result)["theirs.qcow2"].startswith(f"keep: it is not there: it has been deleted, or {host.pool} is")
+
+
 def test_a_disk_that_is_gone_alone_was_deleted(host: PurgeHost) -> None:
     host.make(disks=[{"name": "system", "size": 64}, {"name": "data", "size": 64}])
     host.conn.storagePoolLookupByName("default").storageVolLookupByName("web1-data.qcow2").delete()
