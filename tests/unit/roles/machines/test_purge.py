@@ -69,7 +69,7 @@ def test_what_goes_and_what_stays_is_shown_first(tmp_path: Path, uri: str) -> No
     assert shown < done
     assert "gone: there is no such machine on hv1" in text
     assert "changed=1" in text
-    assert text.index("\nRemoved: web1 on hv1\n") > done
+    assert text.index("\nRemoved: web1 on hv1. There was no machine gone\n") > done
 
 
 def test_what_was_removed_is_no_longer_known_to_be_there(tmp_path: Path, uri: str) -> None:
