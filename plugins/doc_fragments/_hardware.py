@@ -562,8 +562,7 @@ options:
           NAME:
             description:
               - The timer of this name, as a mapping; V(true) and V(false) say whether there is one.
-              - C(NAME) is one of V(platform), V(pit), V(rtc), V(hpet), V(tsc), V(kvmclock), V(hypervclock),
-                V(armvtimer).
+              - C(NAME) is one of V(pit), V(rtc), V(hpet), V(tsc), V(kvmclock), V(hypervclock), V(armvtimer).
             type: raw
             suboptions:
               present:
@@ -577,9 +576,9 @@ options:
                 choices: [delay, catchup, merge, discard]
               track:
                 description:
-                  - What the timer tracks, for V(platform) and V(rtc).
+                  - What the timer tracks, for V(rtc).
                 type: str
-                choices: [boot, guest, wall, realtime]
+                choices: [guest, wall, realtime]
               frequency:
                 description:
                   - Frequency in Hz, for V(tsc).

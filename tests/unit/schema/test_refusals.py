@@ -97,6 +97,7 @@ def test_hardware(option: str, written: t.Any, where: str) -> None:
         "consoles[0].mode",
         "tpm.model",
         "clock.timezone",
+        "clock.timers.pit.tickpolicy",
     )
     assert complaints_of_machine({**MACHINE, option: written}) or where in together
 

@@ -193,6 +193,9 @@ def test_short_ways_to_say_it(option: str, written: t.Any, value: t.Any) -> None
         ("cpu", {"features": ["vmx", {"name": "svm"}]}, "cpu.features[1]"),
         ("cpu", {"tuning": {"vcpupin": {0: "all"}}}, "cpu.tuning.vcpupin.0.cpuset"),
         ("clock", {"timers": {"sundial": {}}}, "clock.timers"),
+        ("clock", {"timers": {"platform": True}}, "clock.timers"),
+        ("clock", {"timers": {"rtc": {"track": "boot"}}}, "clock.timers.rtc.track"),
+        ("clock", {"timers": {"hpet": False, "pit": {"tickpolicy": "merge"}}}, "clock.timers.pit.tickpolicy"),
         ("graphics", {"type": "vnc", "tls": True}, "graphics.tls"),
         ("graphics", {"type": "vnc", "password": "longer than eight"}, "graphics.password"),
         ("graphics", {"type": "vnc", "listen": "everywhere"}, "graphics.listen"),
@@ -265,6 +268,7 @@ def test_numa_cells_that_do_not_fit_together(cells: list[dict[str, t.Any]], wher
         ),
         ("cpu", {"mode": "maximum", "match": "exact"}, {"match": "exact"}, {"match": "exact"}),
         ("clock", {"offset": "timezone", "timezone": "Europe/Berlin"}, "timezone", {"offset": "timezone"}),
+        ("clock", {"timers": {"rtc": {"track": "boot"}}}, *[{"timers": {"rtc": {"track": "boot"}}}] * 2),
     ],
 )
 def test_what_a_machine_has_counts(option: str, have: t.Any, written: t.Any, value: t.Any) -> None:
