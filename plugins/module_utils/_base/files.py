@@ -241,8 +241,10 @@ def _places_of_fstab(fstab: str) -> t.Iterator[str]:
 def _places_of_units(units: str) -> t.Iterator[str]:
     """Of what is enabled: another unit wants or requires it, by a link in a folder of its own."""
     for kind in ("wants", "requires"):
-        # An automount unit stands in the table of mounts too, as autofs, until what is below it is used.
-        for unit in sorted(glob.glob(f"{glob.escape(units)}/*.{kind}/*mount")):
+        for link in sorted(glob.glob(f"{glob.escape(units)}/*.{kind}/*mount")):
+            # Wherever that leads: a unit of its name beside the folder counts more. It is empty where it is masked.
+            own = os.path.join(units, os.path.basename(link))
+            unit = own if os.path.lexists(own) else link
             with contextlib.suppress(OSError, UnicodeDecodeError), open(unit, encoding="utf-8") as file:
                 yield from (line.partition("=")[2].strip().rstrip("/") for line in file if _WHERE.match(line))
 

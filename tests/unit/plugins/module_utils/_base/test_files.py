@@ -226,6 +226,29 @@ def test_a_mount_unit_that_is_enabled(tmp_path: Path, kind: str) -> None:
     assert missing() is None
 
 
+def test_a_mount_unit_of_a_package_that_is_enabled_and_masked(tmp_path: Path) -> None:
+    """systemctl mask leaves the link of enable where it is."""
+    units, table, package = tmp_path / "units", tmp_path / "mountinfo", tmp_path / "srv.mount"
+    (units / "local-fs.target.wants").mkdir(parents=True)
+    package.write_text("[Mount]\nWhat=/dev/sdb1\nWhere=/srv\n", encoding="utf-8")
+    (units / "local-fs.target.wants/srv.mount").symlink_to(package)
+    table.write_text("20 1 8:1 / / rw - ext4 /dev/sda1 rw\n", encoding="utf-8")
+    assert missing_mount("/srv/pool", str(table), str(tmp_path / "none"), str(units)) == "/srv"
+    (units / "srv.mount").symlink_to("/dev/null")
+    assert missing_mount("/srv/pool", str(table), str(tmp_path / "none"), str(units)) is None
+
+
+def test_a_file_system_that_is_mounted_when_it_is_used(tmp_path: Path) -> None:
+    """While systemd waits for that, the kernel has an autofs there."""
+    units, table = tmp_path / "units", tmp_path / "mountinfo"
+    (units / "remote-fs.target.wants").mkdir(parents=True)
+    (units / "remote-fs.target.wants/srv.automount").write_text("[Automount]\nWhere=/srv\n", encoding="utf-8")
+    table.write_text("20 1 8:1 / / rw - ext4 /dev/sda1 rw\n", encoding="utf-8")
+    assert missing_mount("/srv/pool", str(table), str(tmp_path / "none"), str(units)) == "/srv"
+    table.write_text("20 1 0:9 / /srv rw - autofs systemd-1 rw\n", encoding="utf-8")
+    assert missing_mount("/srv/pool", str(table), str(tmp_path / "none"), str(units)) is None
+
+
 def test_without_the_tables_nothing_is_known_to_be_missing(tmp_path: Path) -> None:
     fstab = tmp_path / "fstab"
     fstab.write_text("/dev/sdb1 /srv ext4 defaults 0 2\n", encoding="utf-8")
