@@ -259,6 +259,18 @@ def test_none_is_taken_of_a_machine_whose_copy_runs_on_its_disk(
         assert plan(conn, "web1", request).actions
 
 
+def test_one_is_taken_beside_a_disk_that_root_may_not_look_at(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a folder of an NFS server that is QEMU's alone."""
+
+    def refuse(path: str, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(files, "is_local", lambda _uri: True)
+    monkeypatch.setattr(files.os, "lstat", refuse)
+    with open_connection(world.xml()) as conn:
+        assert plan(conn, "web1", SnapshotRequest(PRESENT, 0, names=("s2",))).actions
+
+
 @pytest.mark.parametrize(("listed", "looks"), [(["web1-system.qcow2"], 1), (["web1-vda.now.qcow2"], 0)])
 def test_a_pool_that_does_not_list_new_files_is_looked_into(world: World, listed: list[str], looks: int) -> None:
     """libvirt creates them past its own pools. The test driver never looks into one."""
