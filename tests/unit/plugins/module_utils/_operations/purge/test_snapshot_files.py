@@ -142,6 +142,14 @@ def test_a_file_that_stays_as_asked_for_or_as_somebody_else_has_made_it(
     assert decided(made.one(**options))["web1-vda.now.qcow2"].startswith("keep: ")
 
 
+def test_a_file_that_is_gone_is_waited_for_by_nobody(made: PurgeHost) -> None:
+    """virt_snapshot would not note it."""
+    on_its_file(made, own=True)
+    made.handle.storageVolLookupByName("web1-vda.now.qcow2").delete()
+    made.purge()
+    assert made.names() == set()
+
+
 def test_a_file_that_the_task_names_goes(made: PurgeHost) -> None:
     on_its_file(made, own=True)
     assert decided(made.one(disks=["vda"]))["web1-vda.now.qcow2"] == "delete: disks names it"
