@@ -226,6 +226,8 @@ def _check_mode(cpu: Mapping[str, t.Any], known: Mapping[str, t.Any], options: G
 def _check_vcpus(cpu: Mapping[str, t.Any], vcpus: int, options: GivenOptions) -> None:
     rows = [(f"numa[{index}].cpus", cell.get("cpus")) for index, cell in enumerate(cpu.get("numa", ()))]
     schedulers = cpu.get("tuning", {}).get("vcpusched", ())
+    # A vCPU that is pinned and is not there libvirt leaves out, and each run would pin it again.
+    rows += [(f"tuning.vcpupin.{number}", number) for number in cpu.get("tuning", {}).get("vcpupin", {})]
     rows += [(f"tuning.vcpusched[{index}].vcpus", row.get("vcpus")) for index, row in enumerate(schedulers)]
     for place, numbers in rows:
         last = int(str(numbers).rpartition(",")[2].rpartition("-")[2]) if numbers else 0

@@ -94,6 +94,11 @@ REFUSED: list[tuple[dict[str, t.Any], str, dict[str, t.Any]]] = [
         "cpu.tuning.vcpusched[0].vcpus",
         {"cpu": {"tuning": {"vcpusched": [{"vcpus": "0-1", "scheduler": "batch"}]}}},
     ),
+    (
+        {"cpu": {"tuning": {"vcpupin": {0: "0-3", 2: "0"}}}},
+        "cpu.tuning.vcpupin.2",
+        {"vcpus": 3, "cpu": {"tuning": {"vcpupin": {0: "0-3", 2: "0"}}}},
+    ),
     ({"disks": [USB]}, "disks[0].model", {"disks": [{**USB, "source": "x.iso"}]}),
     (
         {"disks": [{**USB, "source": "none"}]},
