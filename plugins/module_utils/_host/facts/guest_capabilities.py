@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..._base.errors import UnsupportedError
 from ..._base.xml import read_description
 from ..connection import VirConnect, translate_errors
@@ -40,5 +42,15 @@ class GuestCapabilities:
 
     def types_like(self, machine_type: str) -> str:
         """The newest machine types of the kind of one that is not known here, in words."""
-        alike = [name for name in self.machine_types if name.split("-")[1:2] == machine_type.split("-")[1:2]]
-        return ", ".join(sorted(alike)[-3:]) or "none of this kind"
+        alike = [name for name in self.machine_types if "-" in name and _kind(name) == _kind(machine_type)]
+        return ", ".join(sorted(alike, key=_version)[-3:]) or "none of this kind"
+
+
+def _kind(machine_type: str) -> list[str]:
+    """Of ``pc-q35-10.0`` the first two words, of ``virt-10.0`` and all others the first."""
+    words = machine_type.split("-")
+    return words[: 2 if words[0] == "pc" else 1]
+
+
+def _version(machine_type: str) -> list[int]:
+    return [int(number) for number in re.findall("[0-9]+", machine_type)]

@@ -243,7 +243,7 @@ def _check_machine(machine: SourceMachine, target: MigrationTarget, where: str) 
         raise UnsupportedError(
             f"the machine type {machine_type} is not known there",
             where=where,
-            hint=f"A newer QEMU is needed there; it has {guests.types_like(machine_type)}",
+            hint=f"Another version of QEMU is needed there; it has {guests.types_like(machine_type)}",
         )
     platform = (arch, machine_type, running_xml.get("type", ""))
     _check_firmware(machine, target, platform, where)

@@ -232,7 +232,7 @@ def _require_machine_type(root: etree._Element, hypervisor: Hypervisor, where: s
         raise UnsupportedError(
             f"the machine type {machine_type} is not known on this hypervisor",
             where=where,
-            hint=f"A newer QEMU is needed; this one has {guests.types_like(machine_type)}",
+            hint=f"Another version of QEMU is needed; this one has {guests.types_like(machine_type)}",
         )
 
 

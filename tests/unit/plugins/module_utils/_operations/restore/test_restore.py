@@ -393,7 +393,7 @@ def test_a_machine_type_of_a_newer_qemu_is_refused_before_anything_is_copied(mac
             restoring(machine, name="web2")
         assert caught.value.where == str(path)
         assert caught.value.what == "the machine type pc-q35-99.0 is not known on this hypervisor"
-        assert caught.value.hint == "A newer QEMU is needed; this one has none of this kind"
+        assert caught.value.hint == "Another version of QEMU is needed; this one has none of this kind"
     assert sorted(list_domains(machine.conn)) == ["web1"]
 
 
