@@ -191,28 +191,29 @@ def has_newer_below(file: str, below: str, below_format: str, *, devices: bool =
 def newer_below(file: str) -> str | None:
     """The file that a qcow2 file is backed by, where has_newer_below says so of it; None for anything else. Raises
     VirtError of qemu-img."""
-    below, below_format = _backing(file)
     try:
+        below, below_format = _backing(file)
         if below is None or below_format not in FORMATS:
             return None
         return below if has_newer_below(file, below, below_format, devices=False) else None
-    except OSError:
+    except (OSError, BrokenQcow2Error):
         return None
 
 
 def is_backed_by(file: str, below: str) -> bool:
-    """Whether a qcow2 file is an overlay of the other; False where nobody can tell."""
-    found = _backing(file)[0]
+    """Whether a qcow2 file is an overlay of the other. True of one that is there and that nobody can read, as on an NFS
+    server that makes nobody of root."""
+    try:
+        found = _backing(file)[0]
+    except (OSError, BrokenQcow2Error):
+        return os.path.exists(file)
     return found is not None and os.path.realpath(found) == os.path.realpath(below)
 
 
 def _backing(file: str) -> tuple[str | None, str | None]:
-    """The file that a qcow2 file is backed by, and its format."""
-    try:
-        with open(file, "rb") as image:
-            header = read_header(lambda offset, length: os.pread(image.fileno(), length, offset))
-    except (OSError, BrokenQcow2Error):
-        return None, None
+    """The file that a qcow2 file is backed by, and its format. Raises OSError and BrokenQcow2Error."""
+    with open(file, "rb") as image:
+        header = read_header(lambda offset, length: os.pread(image.fileno(), length, offset))
     if header is None or header.backing_file is None:
         return None, None
     return os.path.join(os.path.dirname(file), header.backing_file), header.backing_format

@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import disk_lock
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork, read_work
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.plan import plan_backup
@@ -169,6 +170,22 @@ def test_files_that_nothing_was_written_to_are_no_reason(web1: Machine, state: s
     with open_in_qemu(*(web1.disks.values() if state == "running" else ())):
         assert web1.refusal() is None
         _forgets(web1, "note that snapshot now of web1 is not there, which an interrupted run has begun")
+
+
+def test_files_that_root_may_not_read_may_have_what_was_written(web1: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an NFS server that makes nobody of root: whether they are empty cannot be told."""
+
+    def refuse(path: str, _mode: str) -> t.NoReturn:
+        os.stat(path)
+        raise PermissionError(13, "Permission denied", path)
+
+    web1.domain.destroy()
+    assert web1.refusal() is None
+    monkeypatch.setattr(disk_lock, "open", refuse, raising=False)
+    assert (web1.refusal() or "").startswith("libvirt was killed while snapshot now of it was taken")
+    for file in web1.files.values():
+        file.unlink()
+    assert web1.refusal() is None
 
 
 def test_one_that_libvirt_knows_is_whole(web1: Machine) -> None:
