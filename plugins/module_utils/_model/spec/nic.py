@@ -71,7 +71,8 @@ class RateField(GroupField):
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> Values:
         clean = super().check(value, where, have)
-        if clean and not {"average", "floor"} & {*(have or {}), *clean}:
+        after = {*(have or {}), *clean}
+        if clean and "average" not in after and after != {"floor"}:
             raise InputError("average is missing", where=where, hint="Give the rate in kB per second")
         return clean
 

@@ -285,6 +285,13 @@ class _Characters(ListField):
                     where=inside(where, key),
                     hint=f"Leave it out, or give one of these types: {', '.join(kinds)}",
                 )
+        bound = (kind, values.get("mode")) == ("udp", "bind")
+        if bound and (there.get("type"), there.get("mode")) != ("udp", "bind"):
+            raise InputError(
+                "a device of type udp has a port that it sends to, and no mode bind",
+                where=inside(where, "mode"),
+                hint="Leave it out, or give type: tcp",
+            )
         if kind == "tcp" or (kind == "udp" and values.get("mode") != "connect"):
             values.setdefault("host", LOOPBACK)
         if kind in ("tcp", "unix"):

@@ -55,6 +55,7 @@ def read(nic: dict[str, t.Any], have: dict[str, t.Any] | None = None) -> Nic:
         ({"virtualport": "802.1Qbh"}, "virtualport", "profileid is missing"),
         ({"virtualport": {"interfaceid": UUID}}, "virtualport", "type is missing"),
         ({"bandwidth": {"outbound": {"peak": 5}}}, "bandwidth.outbound", "average is missing"),
+        ({"bandwidth": {"inbound": {"burst": 5, "floor": 5}}}, "bandwidth.inbound", "average is missing"),
         ({"bandwidth": {"inbound": {"floor": 5}}}, "bandwidth.inbound.floor", "for nics of type network"),
     ],
     ids=str,

@@ -200,6 +200,7 @@ def test_short_ways_to_say_it(option: str, written: t.Any, value: t.Any) -> None
         ("graphics", {"type": "vnc", "password": "longer than eight"}, "graphics.password"),
         ("graphics", {"type": "vnc", "listen": "everywhere"}, "graphics.listen"),
         ("serials", [{"type": "unix"}], "serials[0]"),
+        ("serials", [{"type": "udp", "port": 5000, "mode": "bind"}], "serials[0].mode"),
         ("host_devices", ["eth0"], "host_devices[0]"),
         ("shared_folders", [{"source": "srv", "tag": "x"}], "shared_folders[0].source"),
         ("events", {"crash": "ignore"}, "events.crash"),
