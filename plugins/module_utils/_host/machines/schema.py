@@ -26,12 +26,14 @@ def _schema() -> t.Any:
 
 
 def check_schema(xml: str, where: str) -> None:
-    """Raises InputError, with libxml2's complaint, for a domain that libvirt's schema refuses.
+    """Raises InputError, with libxml2's complaint, for a domain that libvirt's schema refuses, and for what makes
+    libvirtd crash.
 
-    Without the schema on this host nothing is said here: libvirt looks itself when the domain is defined.
+    Without the schema on this host nothing is said of it here: libvirt looks itself when the domain is defined.
     """
-    schema = _schema()
-    if schema is None or schema.validate(parse_xml(xml)):
+    schema, root = _schema(), parse_xml(xml)
+    _check_distances(root, where)
+    if schema is None or schema.validate(root):
         return
     # libxml2 says which element does not fit, and then once more for each element around it.
     complaints = " ".join(entry.message for entry in schema.error_log)
@@ -42,3 +44,17 @@ def check_schema(xml: str, where: str) -> None:
         where=where or None,
         hint="https://libvirt.org/formatdomain.html describes what is allowed",
     )
+
+
+def _check_distances(root: etree._Element, where: str) -> None:
+    """Those between NUMA cells that libvirt refuses, as it then frees what is not its own (9.0.0: virDomainNumaFree)."""
+    cells = {cell.get("id", str(index)): cell for index, cell in enumerate(root.iterfind("cpu/numa/cell"))}
+    for number, cell in cells.items():
+        for sibling in cell.iterfind("distances/sibling"):
+            other, distance = sibling.get("id", ""), sibling.get("value", "")
+            if other not in cells or (distance == "10") != (other == number):
+                raise InputError(
+                    f"the distance of NUMA cell {number} to {other} is {distance}",
+                    where=where or None,
+                    hint="It is 10 to the cell itself, and from 11 to 255 to another one of the machine",
+                )
