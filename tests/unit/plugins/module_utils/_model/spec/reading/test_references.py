@@ -121,6 +121,11 @@ REFUSED: list[tuple[dict[str, t.Any], str, dict[str, t.Any]]] = [
         "consoles[0]",
         {"consoles": [{"type": "file", "path": "/var/log/a"}], "serials": [{"type": "file", "path": "/var/log/a"}]},
     ),
+    (
+        {"consoles": [{"type": "pty", "target_type": "virtio", "target_port": 4}]},
+        "consoles[0].target_port",
+        {"consoles": ["pty", {"type": "pty", "target_type": "virtio", "target_port": 1}]},
+    ),
     ({"consoles": [{"path": "/run/a"}], "serials": [{"path": "/run/b"}]}, "consoles[0]", {"consoles": ["pty"]}),
     (
         {"consoles": [{"log": "/var/log/a"}]},
