@@ -266,9 +266,10 @@ def start_files(domain: etree._Element) -> list[tuple[str, str]]:
 
 def drop_added_watchdog(domain: etree._Element) -> None:
     """Take the watchdog out of a description that libvirt, since ITCO_SINCE, puts into each machine of type q35 by
-    itself. An older one takes no description with it; from one that it sends itself libvirt takes it out. domain: or
-    anything that has machines' descriptions in it."""
-    for watchdog in domain.findall(".//devices/watchdog[@model='itco'][@action='reset']"):
-        parent = watchdog.getparent()
-        if parent is not None:
-            parent.remove(watchdog)
+    itself, with the action of another one that it has. An older libvirt takes no description with it; from one that it
+    sends itself libvirt takes it out. domain: or anything that has machines' descriptions in it."""
+    for devices in domain.findall(".//devices"):
+        watchdogs = devices.findall("watchdog")
+        for watchdog in watchdogs:
+            if watchdog.get("model") == "itco" and (len(watchdogs) > 1 or watchdog.get("action") == "reset"):
+                devices.remove(watchdog)

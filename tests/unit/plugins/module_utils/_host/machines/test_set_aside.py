@@ -114,15 +114,19 @@ class Arriving:
         self.got.append(xml)
 
 
-def with_watchdog(domain: t.Any, action: str) -> None:
-    """Have a snapshot be set aside that a newer libvirt has described."""
-    text = domain.XMLDesc(0).replace("</devices>", f"<watchdog model='itco' action='{action}'/></devices>")
+def with_watchdog(domain: t.Any, action: str, other: str = "") -> None:
+    """Have a snapshot be set aside that a newer libvirt has described. other: a watchdog of the machine's own."""
+    text = domain.XMLDesc(0).replace("</devices>", f"{other}<watchdog model='itco' action='{action}'/></devices>")
     module._write(domain, [SetAside("d", f"<domainsnapshot><name>d</name>{text}</domainsnapshot>")])
 
 
 @pytest.mark.parametrize("version", [9000000, 11003000])
-def test_an_older_libvirt_takes_them_without_the_watchdog_that_a_newer_one_adds(domain: t.Any, version: int) -> None:
-    with_watchdog(domain, "reset")
+@pytest.mark.parametrize("watchdogs", [("reset",), ("poweroff", "<watchdog model='i6300esb' action='poweroff'/>")])
+def test_an_older_libvirt_takes_them_without_the_watchdog_that_a_newer_one_adds(
+    domain: t.Any, version: int, watchdogs: tuple[str, ...]
+) -> None:
+    """It has the action of the machine's own."""
+    with_watchdog(domain, *watchdogs)
     there = Arriving(domain, version)
     assert put_back(there) == ["d"]
     assert ["itco" in xml for xml in there.got] == [version > 9001000]

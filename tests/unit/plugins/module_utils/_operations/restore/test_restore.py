@@ -372,10 +372,12 @@ def test_what_a_newer_libvirt_has_put_into_the_definition_is_refused_before_anyt
     """The test driver's libvirt may be older than 9.1: that watchdog goes; and what else it does not know is told."""
     path = backup_image(machine).with_name("domain.xml")
     text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("</devices>", "<watchdog model='itco' action='reset'/></devices>"), encoding="utf-8")
-    restored = preview(machine.conn, read(machine, name="web2")).plan.restored
-    assert restored is not None
-    assert restored.root.find("devices/watchdog") is None
+    for own, action in ((), "reset"), (("i6300esb",), "pause"):
+        watchdogs = "".join(f"<watchdog model='{model}' action='{action}'/>" for model in (*own, "itco"))
+        path.write_text(text.replace("</devices>", f"{watchdogs}</devices>"), encoding="utf-8")
+        restored = preview(machine.conn, read(machine, name="web2")).plan.restored
+        assert restored is not None
+        assert [dog.get("model") for dog in restored.root.iterfind("devices/watchdog")] == list(own)
     path.write_text(text.replace("</devices>", "<watchdog model='next'/></devices>"), encoding="utf-8")
     for restoring in (bring_back, lambda host, **params: preview(host.conn, read(host, **params))):
         with pytest.raises(InputError, match=r"domain.xml: the machine does not match libvirt's schema"):
