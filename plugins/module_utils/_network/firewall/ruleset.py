@@ -180,6 +180,9 @@ def _meets_flags(match: Json) -> bool | None:
     asked = masked[0] if isinstance(masked, list) and masked else left
     if not isinstance(asked, dict) or asked.get("payload") != {"protocol": "tcp", "field": "flags"}:
         return None
+    if not masked and match["op"] in ("==", "!=") and isinstance(right, dict) and isinstance(right.get("set"), list):
+        # One of several values.
+        return ("syn" in right["set"]) is (match["op"] == "==")
     lists = [[one] if isinstance(one, str) else one for one in (right, *(masked or ())[1:])]
     if not all(isinstance(one, list) and all(isinstance(flag, str) for flag in one) for one in lists):
         return None
