@@ -209,7 +209,11 @@ def _plan_machine(
         require_harmless(restored.root, description)
     # That of a newer QEMU or libvirt may have what these do not know.
     _require_machine_type(restored.root, hypervisor, description)
-    check_schema(etree.tostring(restored.root, encoding="unicode"), description)
+    try:
+        check_schema(etree.tostring(restored.root, encoding="unicode"), description)
+    except InputError as exc:
+        exc.hint = "Restore it on a hypervisor with the libvirt that it is from, or its disks one by one (disk)"
+        raise
     if existing is None and unfinished is None:
         _require_no_states(restored.root, backups.path_of(manifest.id), manifest, identity)
     elif existing is not None and manifest.nvram:

@@ -380,8 +380,11 @@ def test_what_a_newer_libvirt_has_put_into_the_definition_is_refused_before_anyt
         assert [dog.get("model") for dog in restored.root.iterfind("devices/watchdog")] == list(own)
     path.write_text(text.replace("</devices>", "<watchdog model='next'/></devices>"), encoding="utf-8")
     for restoring in (bring_back, lambda host, **params: preview(host.conn, read(host, **params))):
-        with pytest.raises(InputError, match=r"domain.xml: the machine does not match libvirt's schema"):
+        with pytest.raises(InputError, match=r"domain.xml: the machine does not match libvirt's schema") as caught:
             restoring(machine, name="web2")
+        assert caught.value.hint == (
+            "Restore it on a hypervisor with the libvirt that it is from, or its disks one by one (disk)"
+        )
     assert sorted(list_domains(machine.conn)) == ["web1"]
 
 
