@@ -38,7 +38,8 @@ class GuestCapabilities:
 
         libvirt replaces an alias by the newest version when it defines a machine; an older one is of that family still.
         """
-        return have == wanted or have == self._canonical.get(wanted) or have.startswith(f"pc-{wanted}-")
+        newest = self._canonical.get(wanted, wanted)
+        return have in (wanted, newest) or _kind(have) == (_kind(newest) if newest != wanted else ["pc", wanted])
 
     def types_like(self, machine_type: str) -> str:
         """The newest machine types of the kind of one that is not known here, in words."""

@@ -34,3 +34,34 @@ def test_the_newest_types_of_the_kind_are_named(types: list[str], asked: str, wo
         guests = GuestCapabilities(conn)
     guests.machine_types = set(types)
     assert guests.types_like(asked) == words
+
+
+@pytest.mark.parametrize(
+    ("have", "wanted", "same"),
+    [
+        ("pc-q35-9.2", "q35", True),
+        ("pc-q35-noble", "q35", True),
+        ("pc-i440fx-9.2", "pc", True),
+        ("pc-i440fx-9.2", "q35", False),
+        ("pc-q35-9.2", "pc", False),
+        ("virt-9.2", "virt", True),
+        ("s390-ccw-virtio-9.2", "s390-ccw-virtio", True),
+        # What is no alias means just that version.
+        ("pc-q35-9.2", "pc-q35-10.0", False),
+        ("pc-q35-9.2", "microvm", False),
+    ],
+)
+def test_an_older_version_is_what_its_alias_asks_for(have: str, wanted: str, same: bool) -> None:
+    """Since the machine was made, QEMU has become newer, and the alias stands for another version."""
+    newest = {"pc": "pc-i440fx-10.0", "q35": "pc-q35-10.0", "virt": "virt-10.0"}
+    with libvirt.open("test:///default") as conn:
+        guests = GuestCapabilities(conn)
+    guests._canonical = {**newest, "s390-ccw-virtio": "s390-ccw-virtio-10.0", "microvm": "microvm"}
+    assert guests.same_machine_type(have, wanted) is same
+
+
+def test_an_alias_that_this_hypervisor_does_not_have() -> None:
+    with libvirt.open("test:///default") as conn:
+        guests = GuestCapabilities(conn)
+    assert guests.same_machine_type("pc-q35-9.2", "q35")
+    assert not guests.same_machine_type("pc-i440fx-9.2", "q35")
