@@ -9,6 +9,7 @@ a word of its own.
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ COUNT = validators.whole_number(1, 4096)
 INDEX = validators.whole_number(0, 65535)
 _PERIOD = validators.whole_number(1000, 1000000)
 _NO_LIMIT = -1
+_PLAIN_SET = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*")
 # Of memory to the CPUs beside it, as ACPI's table of distances (SLIT) counts.
 _OWN_DISTANCE = 10
 _EMULATED_LEVEL = 3
@@ -142,7 +144,19 @@ class _Cache(GroupField):
 
 @dataclass(frozen=True)
 class _Schedulers(ListField):
-    """Real-time schedulers have a priority, the others none."""
+    """Real-time schedulers have a priority, the others none. libvirt gives back a row for each vCPU, in their order."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
+        rows = _one_by_one(super().check(value, where, have))
+        for row, other in zip(rows, rows[1:]):  # noqa: B905 - not in Python 3.9
+            if row["vcpus"] == other["vcpus"]:
+                raise InputError(f"vCPU {row['vcpus']} is in two of them", where=where)
+        return rows
+
+    def read(self, parent: etree._Element) -> tuple[Values, ...]:
+        rows = super().read(parent)
+        # XML of the user's may say it in other words.
+        return _one_by_one(rows) if all(_PLAIN_SET.fullmatch(row.get("vcpus", "")) for row in rows) else rows
 
     def _check_row(self, row: t.Any, where: str, have: Values | None) -> Values:
         values = super()._check_row(row, where, have)
@@ -151,6 +165,15 @@ class _Schedulers(ListField):
                 f"scheduler {values['scheduler']} takes {'no' if 'priority' in values else 'a'} priority", where=where
             )
         return values
+
+
+def _one_by_one(rows: Sequence[Values]) -> tuple[Values, ...]:
+    found = []
+    for row in rows:
+        for part in row["vcpus"].split(","):
+            first, _dash, last = part.partition("-")
+            found += [(number, row) for number in range(int(first), int(last or first) + 1)]
+    return tuple({**row, "vcpus": str(number)} for number, row in sorted(found, key=lambda one: one[0]))
 
 
 @dataclass(frozen=True)

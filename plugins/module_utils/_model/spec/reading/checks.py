@@ -237,7 +237,7 @@ def _check_vcpus(cpu: Mapping[str, t.Any], vcpus: int, options: GivenOptions) ->
     schedulers = cpu.get("tuning", {}).get("vcpusched", ())
     # A vCPU that is pinned and is not there libvirt leaves out, and each run would pin it again.
     rows += [(f"tuning.vcpupin.{number}", number) for number in cpu.get("tuning", {}).get("vcpupin", {})]
-    rows += [(f"tuning.vcpusched[{index}].vcpus", row.get("vcpus")) for index, row in enumerate(schedulers)]
+    rows += [("tuning.vcpusched", row["vcpus"]) for row in schedulers]
     for place, numbers in rows:
         last = int(str(numbers).rpartition(",")[2].rpartition("-")[2]) if numbers else 0
         if last >= vcpus:

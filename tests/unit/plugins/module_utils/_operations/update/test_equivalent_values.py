@@ -46,6 +46,17 @@ NIC = {"name": "eth0", "network": "n1"}
         {"graphics": {"type": "spice", "tls": False}},
         {"video": {"model": "vga", "vram": 20000}},
         {"video": {"model": "virtio", "vram": 1025}},
+        {
+            "vcpus": 4,
+            "cpu": {
+                "tuning": {
+                    "vcpusched": [
+                        {"vcpus": "1-2", "scheduler": "fifo", "priority": 1},
+                        {"vcpus": "0,3", "scheduler": "batch"},
+                    ]
+                }
+            },
+        },
         {"boot": {"devices": []}},
         {"boot": {"devices": [], "menu": True}, "disks": [{"name": "d", "size": "1MiB"}]},
         {"memory": {"maximum": 64, "hugepages": [{"size": "2MiB", "nodeset": "0"}]}},

@@ -192,6 +192,11 @@ def test_short_ways_to_say_it(option: str, written: t.Any, value: t.Any) -> None
         ("cpu", {"topology": {"cores": 0}}, "cpu.topology.cores"),
         ("cpu", {"features": ["vmx", {"name": "svm"}]}, "cpu.features[1]"),
         ("cpu", {"tuning": {"vcpupin": {0: "all"}}}, "cpu.tuning.vcpupin.0.cpuset"),
+        (
+            "cpu",
+            {"tuning": {"vcpusched": [{"vcpus": "0-2", "scheduler": "idle"}, {"vcpus": "2", "scheduler": "batch"}]}},
+            "cpu.tuning.vcpusched",
+        ),
         ("clock", {"timers": {"sundial": {}}}, "clock.timers"),
         ("clock", {"timers": {"platform": True}}, "clock.timers"),
         ("clock", {"timers": {"rtc": {"track": "boot"}}}, "clock.timers.rtc.track"),

@@ -91,7 +91,7 @@ REFUSED: list[tuple[dict[str, t.Any], str, dict[str, t.Any]]] = [
     ({"vcpus": 1, "cpu": {"numa": CELLS}}, "cpu.numa[1].cpus", {"cpu": {"numa": CELLS}}),
     (
         {"cpu": {"tuning": {"vcpusched": [{"vcpus": "1-2", "scheduler": "batch"}]}}},
-        "cpu.tuning.vcpusched[0].vcpus",
+        "cpu.tuning.vcpusched",
         {"cpu": {"tuning": {"vcpusched": [{"vcpus": "0-1", "scheduler": "batch"}]}}},
     ),
     (
