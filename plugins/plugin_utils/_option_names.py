@@ -38,6 +38,8 @@ _OTHER_WORDS = {
     "nics": ("interfaces",),
     "features": ("hypervisor_features",),
 }
+# What people say for a word of ours. «deleted» is nearest to «reverted», which loses what a machine does.
+_MEANT = dict.fromkeys(("delete", "deleted", "remove", "removed"), "absent")
 # Not the user's words for anything of ours, or checked elsewhere.
 _OTHERS = ("virt_", "ansible_")
 # What Ansible calls the words of the command line that are no NAME=VALUE.
@@ -177,7 +179,10 @@ def mistaken_choices(given: Mapping[str, t.Any], choices: Mapping[str, Sequence[
         for item in value if isinstance(value, (list, tuple)) else [value]:
             words = [word.strip() for word in str(item).split(",")]
             wrong = [word for word in words if word not in known and "{{" not in word]
-            sentences += [f"{name}: there is no {word!r}. {_ended(one_of_these(word, known))}" for word in wrong]
+            for word in wrong:
+                meant = _MEANT.get(word.lower())
+                hint = f"Did you mean {meant}?" if meant in known else _ended(one_of_these(word, known))
+                sentences.append(f"{name}: there is no {word!r}. {hint}")
     return sentences
 
 

@@ -39,6 +39,7 @@ BESIDE: dict[str, Values] = {
     "cpu.cache": Values(),
     "cpu.topology": Values(),
     "cpu.numa": Values(),
+    "cpu.tuning.vcpusched": Values(),
     "numatune.memory": Values(),
     "boot": Values(),
     "clock": Values(),

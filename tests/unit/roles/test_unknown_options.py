@@ -99,6 +99,7 @@ def test_an_option_that_needs_a_value_is_not_empty(value: t.Any, empty: bool) ->
         ({}, []),
         ({"output": "json", "other": "x"}, []),
         ({"output": "jsno"}, ["output: there is no 'jsno'. Did you mean json?"]),
+        ({"snapshot_state": "Deleted"}, ["snapshot_state: there is no 'Deleted'. Did you mean absent?"]),
         ({"output": True}, ["output: there is no 'True'. Known: json, text."]),
         ({"output": None}, ["output: it is empty. Give a value, or leave it out."]),
         ({"state": "running, shutoff"}, []),
@@ -107,7 +108,8 @@ def test_an_option_that_needs_a_value_is_not_empty(value: t.Any, empty: bool) ->
     ],
 )
 def test_a_word_that_an_option_does_not_have_is_named(given: dict[str, t.Any], sentences: list[str]) -> None:
-    choices = {"output": ["text", "json"], "state": ["running", "shutoff"]}
+    of_snapshot = ["present", "reverted", "absent"]
+    choices = {"output": ["text", "json"], "state": ["running", "shutoff"], "snapshot_state": of_snapshot}
     assert mistaken_choices(given, choices) == sentences
 
 

@@ -47,7 +47,7 @@ def check_schema(xml: str, where: str) -> None:
 
 
 def _check_distances(root: etree._Element, where: str) -> None:
-    """Those between NUMA cells that libvirt refuses, as it then frees what is not its own (9.0.0: virDomainNumaFree)."""
+    """Refuse those between NUMA cells that libvirt refuses, as it frees what is not its own then (9.0.0)."""
     cells = {cell.get("id", str(index)): cell for index, cell in enumerate(root.iterfind("cpu/numa/cell"))}
     for number, cell in cells.items():
         for sibling in cell.iterfind("distances/sibling"):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is asked of a whole description before libvirt sees it, such as one that was put together with XML of the user's."""
+"""What is asked of a whole description before libvirt sees it, such as one with XML of the user's."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_a_numa_distance_that_makes_libvirtd_crash(other: str, distance: str) ->
     with pytest.raises(InputError) as caught:
         check_schema(DOMAIN.format(other, distance), "virt_vms[0].xml")
     assert str(caught.value) == (
-        f"virt_vms[0].xml: the distance of NUMA cell 0 to {other} is {distance}. It is 10 to the cell itself, and from 11 "
-        "to 255 to another one of the machine"
+        f"virt_vms[0].xml: the distance of NUMA cell 0 to {other} is {distance}. It is 10 to the cell itself, and from "
+        "11 to 255 to another one of the machine"
     )
 
 

@@ -84,6 +84,8 @@ NOT_OFFERED = {
     "video.model",
     "serials[0].type",
     "serials[1].type",
+    # Of a udp device, which libvirt gives a place to listen at beside the one to send to.
+    "serials[0].mode",
     "consoles[0].type",
     "watchdog.model",
     # It was asked on libvirt's test driver, and that for QEMU refuses it.
