@@ -280,7 +280,7 @@ def _uplink(network: Network, spec: BridgeSpec) -> tuple[Uplink | None, Link | N
             same = (there.kind, there.vlan, there.below) == ("vlan", uplink.vlan, uplink.link)
         if not same:
             raise ConflictError(f"{there.name} exists, and is not {uplink.words}", hint="Give it another name")
-        if there.mode != uplink.mode:
+        if there.mode not in ("", uplink.mode):
             raise ConflictError(
                 f"{there.name} exists as a bond with the mode {there.mode}, not {uplink.mode}",
                 hint=f"Ask for the mode {there.mode}, change it by hand, or give the bond another name and interfaces",

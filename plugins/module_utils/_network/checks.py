@@ -82,7 +82,7 @@ def uplink_difference(network: Network, uplink: Uplink, bridge: Link) -> str:
             return (
                 f"its port {port.name} is a bond of {', '.join(have)}" if have else f"its port {port.name} is no bond"
             )
-        if port.mode != uplink.mode:
+        if port.mode not in ("", uplink.mode):
             return f"its port {port.name} is a bond with the mode {port.mode}, not {uplink.mode}"
     return ""
 

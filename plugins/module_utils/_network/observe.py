@@ -55,7 +55,7 @@ class Link:
     vlans: tuple[tuple[int, int], ...] = ()
     # Of a VLAN: its number.
     vlan: int | None = None
-    # Of a bond: its mode, in the kernel's word.
+    # Of a bond: its mode, in the kernel's word; empty where that is not told.
     mode: str = ""
     # Of a VLAN, and of what takes all frames of an interface: the interface that it is on.
     below: str | None = None
