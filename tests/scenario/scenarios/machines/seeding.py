@@ -201,7 +201,8 @@ def _cloud_init(cloud: Cloud, name: str) -> None:
     must("status: done" in said["status"] and "Valid" in said["schema"], str(said))
 
 
-def _common_contents(cloud: Cloud, name: str, fqdn: str) -> None:
+def _common_contents(cloud: Cloud, name: str, fqdn: str, locked: str) -> None:
+    """locked: what cloud-init, or guestfs, writes where an account has no password."""
     said = _ask(
         cloud,
         name,
@@ -225,7 +226,7 @@ def _common_contents(cloud: Cloud, name: str, fqdn: str) -> None:
         "netrc": f"ops:operators 600\n{SECRET}",
         "groups": "ops adm operators",
         "password": HASH,
-        "locked": "*",
+        "locked": locked,
         "keys": _key(cloud),
     }
     for key, words in expected.items():
@@ -239,7 +240,7 @@ def _common_contents(cloud: Cloud, name: str, fqdn: str) -> None:
 
 
 def _contents(cloud: Cloud, name: str, fqdn: str) -> None:
-    _common_contents(cloud, name, fqdn)
+    _common_contents(cloud, name, fqdn, locked="!")
     said = _ask(cloud, name, ran="cat /ran /merged", disks="lsblk --bytes --noheadings --output SERIAL,SIZE")
     must(said["ran"].split() == ["first", "second", "third", "yes"], f"a command is missing: {said['ran']}")
     for serial, mib in (("system", 3072), ("data", 512)):
@@ -317,7 +318,7 @@ def _silent(cloud: Cloud) -> None:
 
 
 def _plain_contents(cloud: Cloud) -> None:
-    _common_contents(cloud, PLAIN, "plain.example.org")
+    _common_contents(cloud, PLAIN, "plain.example.org", locked="*")
     said = _ask(
         cloud,
         PLAIN,
