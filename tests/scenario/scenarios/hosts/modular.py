@@ -47,6 +47,10 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
             "qemu.conf changes, a secret, a network and a volume come: run, run again, and it runs on",
             lambda: _configured(cloud),
         )
+        scenario.step(
+            "a run that took the last option out of qemu.conf ended there: the next one has both forms read it",
+            lambda: _taken_out(cloud),
+        )
         scenario.step("one more name: the new certificate is shown, nothing was restarted", lambda: _renewed(cloud))
         scenario.step("the machine goes", lambda: _purged(cloud), vital=True)
         booting.with_a_task(scenario, cloud)
@@ -156,8 +160,8 @@ def _process(cloud: Cloud) -> str:
     return cloud.on(MODULAR, f"cat /run/libvirt/qemu/{MACHINE['name']}.pid").strip()
 
 
-def _began(cloud: Cloud, unit: str) -> str:
-    return cloud.on(MODULAR, f"systemctl show --value --property ExecMainStartTimestampMonotonic {unit}").strip()
+def _began(cloud: Cloud, unit: str, host: str = MODULAR) -> str:
+    return cloud.on(host, f"systemctl show --value --property ExecMainStartTimestampMonotonic {unit}").strip()
 
 
 def _configured(cloud: Cloud) -> None:
@@ -171,6 +175,22 @@ def _configured(cloud: Cloud) -> None:
     _have_resources(cloud)
     _again(cloud, *options)
     _remove_resources(cloud)
+
+
+def _taken_out(cloud: Cloud) -> None:
+    """What that run leaves: the file is without the block, and the daemons still have the options of it."""
+    units = {MODULAR: "virtqemud.service", MONOLITHIC: "libvirtd.service"}
+    for host, unit in units.items():
+        block = "/^# BEGIN brine.virt$/,/^# END brine.virt$/d"
+        cloud.on(host, f"virsh list && systemctl is-active {unit} && grep '^max_core = 0' /etc/libvirt/qemu.conf")
+        cloud.on(host, f"sed -i '{block}' /etc/libvirt/qemu.conf && ! grep '^max_core' /etc/libvirt/qemu.conf")
+    before = {host: _began(cloud, unit, host) for host, unit in units.items()}
+    process = _process(cloud)
+    cloud.play_well("hypervisors", live=False)
+    for host, unit in units.items():
+        must(_began(cloud, unit, host) != before[host], f"{unit} of {host} still has what was taken out")
+    must(_process(cloud) == process, "the machine was restarted")
+    _again(cloud)
 
 
 def _shown(cloud: Cloud) -> str:
