@@ -17,7 +17,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, machine_lock
 
 NODE = Path(__file__).parents[2] / "fixtures" / "node.xml"
-# Nobody else on this host has a machine of this name.
+# Nobody else on this host has a machine of this name. In parameters it stands as the word NAME: workers of pytest
+# whose tests have different names run none of them.
 NAME = f"progress-{os.getpid()}"
 
 
@@ -46,18 +47,18 @@ def run(
 @pytest.mark.parametrize(
     ("module", "arguments", "words"),
     [
-        ("virt_snapshot", f"vm={NAME} name=a lock_timeout=10", f"wait for other runs to let go of {NAME}: "),
-        ("virt_power", f"name={NAME} state=paused lock_timeout=10", f"to be paused: {NAME}, "),
-        ("virt_purge", f"name={NAME} stop=true adopt=true lock_timeout=10", f"to be shut down: {NAME}, "),
+        ("virt_snapshot", "vm=NAME name=a lock_timeout=10", "wait for other runs to let go of NAME: "),
+        ("virt_power", "name=NAME state=paused lock_timeout=10", "to be paused: NAME, "),
+        ("virt_purge", "name=NAME stop=true adopt=true lock_timeout=10", "to be shut down: NAME, "),
     ],
 )
 def test_what_a_machine_is_at_is_in_the_output_while_the_module_works(
     tmp_path: Path, collections_root: Path, other_process: dict[str, str], module: str, arguments: str, words: str
 ) -> None:
     with machine_lock(NAME, 1):
-        answer = run(tmp_path, collections_root, other_process, module, arguments)
+        answer = run(tmp_path, collections_root, other_process, module, arguments.replace("NAME", NAME))
     lines = answer.stdout.splitlines()
-    told_as = re.compile(rf"  localhost: {words}\d+ s so far")
+    told_as = re.compile(rf"  localhost: {words.replace('NAME', NAME)}\d+ s so far")
     told = [number for number, line in enumerate(lines) if told_as.fullmatch(line)]
     result = [number for number, line in enumerate(lines) if "another run is moving, backing up" in line]
     assert told and result, answer
