@@ -1,7 +1,8 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's half of virt_init: secrets go to the hypervisor beside the options, and into no log or output."""
+"""The controller's half of virt_init: secrets go to the hypervisor beside the options, and into no log or output; what
+takes long is told meanwhile."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ class ActionModule(WithholdingAction):
     """Runs the module, which is told what the inventory calls its host."""
 
     module = "brine.virt.virt_init"
+    tells_progress = True
 
     def beside(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
         """The name that everything else in the output has."""

@@ -65,6 +65,9 @@ notes:
   - The controller removes them from the options and sends them separately. A task that runs the module in a way that
     bypasses this is refused before anything is logged or done. Any other secret, such as a password in C(run_commands),
     is recognised only where the same text also occurs in one of these places.
+  - While it takes long, the play's output shows every few seconds which steps the machines are at. The lines are read
+    over a second connection, if Ansible's connection is V(ssh) or V(local); over other connections, in check mode and
+    with C(async), no progress is shown.
 requirements:
   - cryptography (package C(python3-cryptography)) on the host that the task runs on
   - bsdtar (package C(libarchive-tools) on Debian and Ubuntu, C(bsdtar) elsewhere) for O(seed)
@@ -532,6 +535,7 @@ from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, Mistakes, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import AskElsewhere
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, FindExisting, none_exists
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.cpu import CPU
@@ -564,6 +568,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machines im
     unbootable,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._operations.step_watch import StepWatch
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.power import STOP_SECONDS, change_power
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
@@ -782,13 +787,21 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         "lock_seconds": params["lock_timeout"],
         "stop_seconds": params["stop_timeout"],
     }
-    with open_connection(params["uri"]) as conn:
-        with hypervisor_lock("init", wait_seconds=params["lock_timeout"]):
-            plans = make_all_plans(module, params, conn, left_elsewhere)
-            outcomes = plans if module.check_mode else run_plans(plans, concurrency=params["concurrency"])
-        if not module.check_mode:
-            # It may take a guest minutes to shut down: nobody else waits for it.
-            outcomes = change_power(conn, outcomes, **limits)
+    at_work: dict[str, str] = {}
+    with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
+        with StepWatch(progress) as watch:
+            watch.turn_to("wait for other runs to let go of this hypervisor")
+            with hypervisor_lock("init", wait_seconds=params["lock_timeout"]):
+                watch.turn_to("compare the machines with what is requested")
+                plans = make_all_plans(module, params, conn, left_elsewhere)
+                watch.follow("create and change machines", at_work)
+                outcomes = plans
+                if not module.check_mode:
+                    outcomes = run_plans(plans, concurrency=params["concurrency"], at_work=at_work)
+            if not module.check_mode:
+                # It may take a guest minutes to shut down: nobody else waits for it.
+                watch.wait_for("to get the state that is requested", at_work, "the next")
+                outcomes = change_power(conn, outcomes, at_work=at_work, **limits)
         names = [todo.machine.name for todo in plans]
         records = records_of(conn, names, module.warn)
     results = [outcome.as_result() for outcome in outcomes]
@@ -822,7 +835,7 @@ def main() -> None:
         required_by={"places": "machines"},
         mutually_exclusive=[("machines", "name")],
         secrets=SecretOptions(left_in=has_secrets),
-        beside=[HOST_NAME],
+        beside=[HOST_NAME, PROGRESS_FILE],
     )
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:
         module.fail_json(

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The action of a module that needs the controller for nothing but to keep its secrets out of logs and output."""
+"""The action of a module that needs the controller for nothing but to keep its secrets out of logs and output, and to
+be watched where it takes long."""
 
 from __future__ import annotations
 
@@ -11,17 +12,22 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._model.withheld import OPTION
+from ._progress import progress_shown
 from ._withhold import Withheld
 
 
 class WithholdingAction(ActionBase):
-    """Runs a module, in the background as well (async), with the secrets beside the options. module: its full name."""
+    """Runs a module, in the background as well (async), with the secrets beside the options. module: its full name.
+
+    tells_progress: whether the module says how far it is, which is shown unless it goes on in the background.
+    """
 
     TRANSFERS_FILES = False
     _requires_connection = True
     _supports_check_mode = True
     _supports_async = True
     module: t.ClassVar[str]
+    tells_progress: t.ClassVar[bool] = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """The result of the module."""
@@ -31,12 +37,15 @@ class WithholdingAction(ActionBase):
             if name in self._task.args:
                 raise AnsibleActionFail(f"{name}: not for tasks")
         withheld = Withheld(self._task.args, beside)
-        result = self._execute_module(
-            module_name=self.module,
-            module_args=withheld.args,
-            task_vars=task_vars,
-            wrap_async=bool(self._task.async_val) and not self._connection.has_native_async,
-        )
+        host = str((task_vars or {}).get("inventory_hostname") or "")
+        wanted = self.tells_progress and not (self._task.check_mode or self._task.async_val)
+        with progress_shown(self._connection, withheld.args, host, wanted=wanted) as args:
+            result = self._execute_module(
+                module_name=self.module,
+                module_args=args,
+                task_vars=task_vars,
+                wrap_async=bool(self._task.async_val) and not self._connection.has_native_async,
+            )
         return withheld.cleaned(result)
 
     def beside(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:

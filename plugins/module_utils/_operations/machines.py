@@ -259,28 +259,36 @@ def unbootable(plans: Sequence[MachinePlan]) -> list[str]:
     return [todo.machine.name for todo in plans if todo.created and todo.machine.boots_from_nothing]
 
 
-def run_plans(plans: Sequence[MachinePlan], *, concurrency: int) -> list[MachinePlan]:
+def run_plans(
+    plans: Sequence[MachinePlan], *, concurrency: int, at_work: dict[str, str] | None = None
+) -> list[MachinePlan]:
     """Run the plans side by side; one that fails is rolled back and comes back with its error, the others go on.
 
     Machines are started in their order, with their delays; all else does not wait.
+    at_work: has the step that each machine is at, by its name, for as long as its plan is run.
     """
+    under_way = {} if at_work is None else at_work
     turns = StartTurns([todo.steps for todo in plans])
     with ThreadPoolExecutor(max_workers=max(1, concurrency)) as executor:
-        outcomes = {index: executor.submit(_run_plan, plans[index], index, turns) for index in turns.sequence}
+        outcomes = {
+            index: executor.submit(_run_plan, plans[index], index, turns, under_way) for index in turns.sequence
+        }
     return [outcomes[index].result() for index in range(len(plans))]
 
 
-def _run_plan(todo: MachinePlan, index: int, turns: StartTurns) -> MachinePlan:
+def _run_plan(todo: MachinePlan, index: int, turns: StartTurns, under_way: dict[str, str]) -> MachinePlan:
     started, error = False, todo.error
+    name = todo.machine.name
     began = time.monotonic()
     try:
         # Whoever holds the hypervisor's lock waits no time for a machine's.
-        with machine_lock(todo.machine.name, wait_seconds=0) if todo.alone else contextlib.nullcontext():
-            plan.run(turns.steps(index))
+        with machine_lock(name, wait_seconds=0) if todo.alone else contextlib.nullcontext():
+            plan.run(turns.steps(index), lambda step: under_way.update({name: step.description}))
         started = True
     except Exception as exc:  # one machine's error is not to hide what became of the others
         error = as_virt_error(exc)
     finally:
+        under_way.pop(name, None)
         turns.end(index, started=started)
     return replace(todo, error=error, seconds=time.monotonic() - began)
 

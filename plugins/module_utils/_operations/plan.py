@@ -36,8 +36,10 @@ class Step:
     look: Callable[[], t.Any] | None = None
 
 
-def run(steps: Sequence[Step]) -> None:
+def run(steps: Sequence[Step], begins: Callable[[Step], t.Any] = lambda _step: None) -> None:
     """Apply the steps in order; when one fails, roll it back, and those before it, last first.
+
+    begins: is told of each step before it is applied.
 
     Raises the failing step's error, with what could not be rolled back named in it. An interruption (Ctrl-C) is
     rolled back in the same way, and one that comes while that is done is raised when it is.
@@ -46,6 +48,7 @@ def run(steps: Sequence[Step]) -> None:
     try:
         for step in steps:
             begun.append(step)
+            begins(step)
             step.apply()
     except BaseException as exc:
         left, interruption = _undo(begun)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import typing as t
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from .._host.progress import QUIET_SECONDS, HowFar, ProgressFile, ProgressMeter, some_of
@@ -23,6 +23,8 @@ _LOOK_SECONDS = 1.0
 _WAIT_SECONDS = 3.0
 # So often in a row may a look fail before it is given up: each may leave an error in libvirt's log.
 _TRIES = 3
+# Of more machines at once a line has their names only.
+_MOST_STEPS = 3
 
 
 @dataclass
@@ -45,6 +47,11 @@ class _Work:
         return far
 
 
+def _steps_of(at_work: Mapping[str, str]) -> str:
+    """The steps of a few machines, the names of many."""
+    return "; ".join(at_work.values()) if len(at_work) <= _MOST_STEPS else some_of(list(at_work))
+
+
 class StepWatch:
     """Tells what a machine is at, or several, during the block.
 
@@ -64,6 +71,10 @@ class StepWatch:
     def wait_for(self, words: str, at_work: Collection[str], without: str) -> None:
         """From now on these machines are at this, which others change meanwhile; without: the words for none."""
         self.turn_to(words, lambda: HowFar(some_of(list(at_work)) or without))
+
+    def follow(self, words: str, at_work: Mapping[str, str]) -> None:
+        """From now on these machines are at these steps, by their names, which others change meanwhile."""
+        self.turn_to(words, lambda: HowFar(_steps_of(dict(at_work))))
 
     def apply(self, step: Step) -> None:
         """Apply a step, and tell of it meanwhile. Raises what it raises."""

@@ -10,6 +10,7 @@ wait for a guest, and so it is done when everything else is done and the hypervi
 from __future__ import annotations
 
 import threading
+import typing as t
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -89,11 +90,12 @@ def change_power(
     concurrency: int,
     lock_seconds: float,
     stop_seconds: float = STOP_SECONDS,
+    at_work: dict[str, t.Any] | None = None,
 ) -> list[MachinePlan]:
     """Bring the machines whose plans were carried out to their power states, side by side.
 
     For who does not hold the hypervisor's lock. One that fails comes back with its error; what its steps have changed
-    stays.
+    stays. at_work: has the name of each machine for as long as it is being changed.
     """
     done: list[MachinePlan] = list(plans)
     for state in dict.fromkeys(todo.machine.state for todo in plans):
@@ -105,7 +107,15 @@ def change_power(
         ]
         results = [power for power in (plans[index].power for index in chosen) if power is not None]
         stop = threading.Event()
-        carry_out(conn, results, request, concurrency=concurrency, lock_seconds=lock_seconds, stop=stop)
+        carry_out(
+            conn,
+            results,
+            request,
+            concurrency=concurrency,
+            lock_seconds=lock_seconds,
+            stop=stop,
+            at_work=at_work,
+        )
         for index, result in zip(chosen, results):  # noqa: B905 - Python 3.9 has no strict
             error = None if result.error is None else not_by_force(result.error, state)
             seconds = plans[index].seconds + result.seconds

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, machine_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.locks import LOCK_DIR, hypervisor_lock, machine_lock
 
 NODE = Path(__file__).parents[2] / "fixtures" / "node.xml"
 # Nobody else on this host has a machine of this name. In parameters it stands as the word NAME: workers of pytest
@@ -49,18 +49,23 @@ def run(
     [
         ("virt_snapshot", "vm=NAME name=a lock_timeout=10", "wait for other runs to let go of NAME: "),
         ("virt_power", "name=NAME state=paused lock_timeout=10", "to be paused: NAME, "),
+        (
+            "virt_init",
+            "name=NAME vcpus=1 memory=128 lock_timeout=10",
+            "wait for other runs to let go of this hypervisor: ",
+        ),
         ("virt_purge", "name=NAME stop=true adopt=true lock_timeout=10", "to be shut down: NAME, "),
     ],
 )
 def test_what_a_machine_is_at_is_in_the_output_while_the_module_works(
     tmp_path: Path, collections_root: Path, other_process: dict[str, str], module: str, arguments: str, words: str
 ) -> None:
-    with machine_lock(NAME, 1):
+    with hypervisor_lock("init", wait_seconds=1) if module == "virt_init" else machine_lock(NAME, 1):
         answer = run(tmp_path, collections_root, other_process, module, arguments.replace("NAME", NAME))
     lines = answer.stdout.splitlines()
     told_as = re.compile(rf"  localhost: {words.replace('NAME', NAME)}\d+ s so far")
     told = [number for number, line in enumerate(lines) if told_as.fullmatch(line)]
-    result = [number for number, line in enumerate(lines) if "another run is moving, backing up" in line]
+    result = [number for number, line in enumerate(lines) if "another run " in line]
     assert told and result, answer
     assert told[0] < result[0]
 

@@ -53,6 +53,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machines im
     run_plans,
     unbootable,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 pytestmark = pytest.mark.medium
 
@@ -316,6 +317,28 @@ def test_what_a_run_is_still_making_is_no_leftover(conn: t.Any, ready: bool, ahe
     assert other.error is None
     assert before <= volumes(conn)
     assert (conn.lookupByName("new1").UUIDString(), notes_of(conn, "new1")) == (identity, noted)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_step_that_a_machine_is_at_is_known_meanwhile(conn: t.Any, fails: bool) -> None:
+    at_work: dict[str, str] = {}
+    seen = []
+
+    def seeing(step: Step, last: bool) -> Step:
+        def apply() -> None:
+            seen.append(dict(at_work))
+            if last and fails:
+                raise HostError("nothing of it")
+            step.apply()
+
+        return dataclasses.replace(step, apply=apply)
+
+    made = plan(conn)
+    steps = tuple(seeing(step, step is made.steps[-1]) for step in made.steps)
+    (outcome,) = run_plans([dataclasses.replace(made, steps=steps)], concurrency=1, at_work=at_work)
+    assert (outcome.error is not None) == fails
+    assert len(seen) > 2 and seen == [{"new1": step.description} for step in made.steps]
+    assert not at_work
 
 
 def test_one_of_many_fails_and_the_others_are_kept(conn: t.Any) -> None:

@@ -92,6 +92,17 @@ def test_machines_that_others_change_are_told_by_their_names(lines: Lines) -> No
         lines.await_line("to be stopped: the next, ")
 
 
+def test_a_few_machines_are_told_by_their_steps_and_many_by_their_names(lines: Lines) -> None:
+    at_work = {"web1": "seed web1", "web2": "create volume web2-data.qcow2"}
+    with StepWatch(lines.file) as watch:
+        watch.follow("create and change machines", at_work)
+        lines.await_line("create and change machines: seed web1; create volume web2-data.qcow2, 0 s so far")
+    at_work.update({f"web{number}": "start" for number in range(3, 11)})
+    with StepWatch(lines.file) as watch:
+        watch.follow("create and change machines", at_work)
+        lines.await_line("create and change machines: web1, web2, web3, web4, web5, web6 and 4 more, ")
+
+
 @pytest.mark.parametrize("told", [lambda: 1 / 0, lambda: "no figures"])
 def test_a_look_that_fails_disturbs_nothing_and_is_given_up(lines: Lines, told: t.Callable[[], t.Any]) -> None:
     looks = []
