@@ -192,19 +192,20 @@ def unseen(
         return home, f"it is meant for {home}, {no_answer([home], silent)}"
     if not silent or options.unseen == "place":
         return None
-    if home is not None:
-        # The entry may be older than a move.
-        elsewhere = silent_among(seen, silent)
-        if not elsewhere:
-            return None
+    first = next(iter(seen), None)
+    if home is None and first is not None and first in silent:
+        return first, f"it is on {first}, as the inventory says, {no_answer([first], silent)}"
+    elsewhere = silent_among(seen, silent)
+    if elsewhere:
+        # An entry that names another one may be older than a move.
+        said = f"its entry says {home}, and it" if home is not None else "it"
         return elsewhere[0], (
-            f"its entry says {home}, and it was seen on {' and '.join(elsewhere)}, {no_answer(elsewhere, silent)}: "
-            f"created on {home} as well, it would exist twice, with the same addresses. "
+            f"{said} was seen on {' and '.join(elsewhere)}, {no_answer(elsewhere, silent)}: created on "
+            f"{home or 'another one'} as well, it would exist twice, with the same addresses. "
             f"{_way_out(elsewhere[0], silent)}"
         )
-    first = next(iter(seen), None)
-    if first is not None and first in silent:
-        return first, f"it is on {first}, as the inventory says, {no_answer([first], silent)}"
+    if home is not None:
+        return None
     remedy = "Bring that hypervisor back" if any(map(was_asked, silent.values())) else "Run it without --limit"
     return None, (
         f"it may be on {' or '.join(silent)}, {no_answer(silent, silent)}; created on another one, it would exist "

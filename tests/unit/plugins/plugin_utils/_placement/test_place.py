@@ -696,6 +696,17 @@ def test_an_entry_that_is_older_than_a_move_does_not_create_the_machine_twice(kn
     assert where(run([entry], hosts)) == {"web1": "hv2"}
 
 
+@pytest.mark.parametrize("seen", [["hv1", "hv2"], ["hv2", "hv1"], ["hv3", "hv2"]])
+def test_a_machine_that_was_seen_on_a_silent_hypervisor_is_not_said_to_be_anywhere(seen: list[str]) -> None:
+    """To name another hypervisor would be no way out: that is refused as well."""
+    hosts = {"hv1": facts(), "hv2": SILENT, "hv3": facts(), "hv4": SILENT}
+    for entry in (spec("web1"), spec("web1", hypervisor="hv1")):
+        (refused,) = run([entry], hosts, last_seen={"web1": seen})["refused_machines"]
+        assert refused["hypervisor"] == "hv2"
+        assert "was seen on hv2, which did not answer" in refused["why"] or "it is on hv2" in refused["why"]
+        assert "name this machine's hypervisor" not in refused["why"]
+
+
 def test_a_machine_for_a_silent_hypervisor_is_refused_and_the_others_go_on() -> None:
     result = run([spec("a", hypervisor="hv2"), spec("b")], {"hv1": facts(), "hv2": SILENT}, unseen="place")
     assert where(result) == {"b": "hv1"}
