@@ -219,6 +219,9 @@ def missing_mount(path: str, table: str = MOUNTS, fstab: str = FSTAB, units: str
     # Either may be, or lie below, a symbolic link.
     ways = (f"{path}/", f"{os.path.realpath(path)}/")
     for place in [*_places_of_fstab(fstab), *_places_of_units(units)] if there else ():
+        if place in there:
+            # Not looked at: a look at a dead server's share does not end, and most of them have no pool.
+            continue
         ends = {place, os.path.realpath(place)} if place else set()
         if any(way.startswith(f"{end}/") for way in ways for end in ends) and there.isdisjoint(ends):
             return place

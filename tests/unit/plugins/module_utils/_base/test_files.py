@@ -249,6 +249,24 @@ def test_a_file_system_that_is_mounted_when_it_is_used(tmp_path: Path) -> None:
     assert missing_mount("/srv/pool", str(table), str(tmp_path / "none"), str(units)) is None
 
 
+def test_what_is_mounted_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A share whose server is dead never answers: no pool on another file system waits for it."""
+    fstab, table = tmp_path / "fstab", tmp_path / "mountinfo"
+    fstab.write_text("server:/x /mnt/dead nfs4 defaults 0 0\n/dev/sdb1 /srv ext4 defaults 0 2\n", encoding="utf-8")
+    table.write_text("20 1 0:9 / /mnt/dead rw - nfs4 server:/x rw\n", encoding="utf-8")
+    looked: list[str] = []
+    lstat = os.lstat
+
+    def look(path: str, **more: t.Any) -> os.stat_result:
+        looked.append(str(path))
+        return lstat(path, **more)
+
+    monkeypatch.setattr(os, "lstat", look)
+    assert missing_mount("/srv/pool", str(table), str(fstab), str(tmp_path / "none")) == "/srv"
+    assert "/srv" in looked
+    assert "/mnt/dead" not in looked
+
+
 def test_without_the_tables_nothing_is_known_to_be_missing(tmp_path: Path) -> None:
     fstab = tmp_path / "fstab"
     fstab.write_text("/dev/sdb1 /srv ext4 defaults 0 2\n", encoding="utf-8")
