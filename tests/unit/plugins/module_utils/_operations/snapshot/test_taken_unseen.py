@@ -188,6 +188,22 @@ def test_files_that_root_may_not_read_may_have_what_was_written(web1: Machine, m
     assert web1.refusal() is None
 
 
+def test_files_that_root_may_not_read_may_be_open(web1: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above, while it runs: its state is told all the same, and it can be shut down."""
+    files = [str(file) for file in web1.files.values()]
+    opened = os.open
+
+    def refuse(path: str, *rest: t.Any, **more: t.Any) -> int:
+        if path in files:
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(disk_lock, "open", refuse, raising=False)
+    assert (web1.refusal() or "").startswith("libvirt was killed while snapshot now of it was taken")
+    assert web1.actions("stopped") == ["shut down"]
+
+
 def test_one_that_libvirt_knows_is_whole(web1: Machine) -> None:
     web1.domain.snapshotCreateXML("<domainsnapshot><name>now</name></domainsnapshot>")
     with open_in_qemu(*web1.files.values()):
