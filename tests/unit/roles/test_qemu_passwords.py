@@ -71,10 +71,10 @@ def test_no_password_is_shown(tmp_path: Path, verbosity: tuple[str, ...]) -> Non
     assert PASSWORD not in output
 
 
-# The second is not how qemu.conf calls it.
-@pytest.mark.parametrize("key", ["vnc_password", "spice_Passwd"])
-def test_a_password_that_is_none_is_refused_without_being_shown(tmp_path: Path, key: str) -> None:
-    output = run(tmp_path, {key: {"word": PASSWORD}}, "-vvv")
+# The second is not how qemu.conf calls it, and the third has it one level down.
+@pytest.mark.parametrize(("key", "inner"), [("vnc_password", "word"), ("spice_Passwd", "word"), ("vnc", "password")])
+def test_a_password_that_is_none_is_refused_without_being_shown(tmp_path: Path, key: str, inner: str) -> None:
+    output = run(tmp_path, {key: {inner: PASSWORD}}, "-vvv")
     assert f"virt_hypervisor_qemu_conf.{key}: a setting of qemu.conf is a string" in output
     assert PASSWORD not in output
 
