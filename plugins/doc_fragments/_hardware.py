@@ -688,7 +688,8 @@ options:
       - An empty list leaves that one, as libvirt ties it to its serial device. An empty list of O(serials) removes
         both.
       - The first one is the first serial device, and what it is connected to is said in O(serials), unless it has a
-        C(target_type) of its own, such as V(virtio).
+        C(target_type) of its own, such as V(virtio). libvirt numbers those that have one in their order, and
+        C(target_port) does not change that.
     type: raw
     suboptions:
       type:

@@ -49,6 +49,7 @@ BESIDE: dict[str, Values] = {
     "rng": Values(),
     "watchdog": Values(),
     "serials": Values(),
+    "consoles": Values(),
     "tpm": Values(),
     "host_devices": HOST_DEVICES,
     "nics.virtualport": Values(),

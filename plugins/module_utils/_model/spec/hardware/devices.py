@@ -341,6 +341,31 @@ class _Serials(_Characters):
         return rows
 
 
+_OF_SERIAL = "serial"
+
+
+@dataclass(frozen=True)
+class _Consoles(_Characters):
+    """libvirt numbers those on no serial device by their places, whatever is asked for: as they are listed, and one
+    higher when it reads them again, where it has put the first serial device before them."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
+        rows = super().check(value, where, have)
+        there = have if isinstance(have, (list, tuple)) else ()
+        for index, (row, known) in enumerate(zip_longest(rows, there[: len(rows)])):
+            if row.get("target_type", _OF_SERIAL) == _OF_SERIAL:
+                continue
+            # What is compared would be asked for in each run.
+            port = row.pop("target_port", index)
+            if port not in (index, index + 1, (known or {}).get("target_port")):
+                raise InputError(
+                    "libvirt numbers the consoles by their places",
+                    where=f"{where}[{index}].target_port",
+                    hint="Leave it out",
+                )
+        return rows
+
+
 _CRB = "tpm-crb"
 _WITHOUT_CRB = "1.2"
 
@@ -384,7 +409,7 @@ SERIALS = _Serials(
     (*_CHARACTER_DEVICE, AttributeField("target_type", validators.choice(*_SERIAL_TARGETS), "target@type")),
     short="type",
 )
-CONSOLES = _Characters(
+CONSOLES = _Consoles(
     "consoles",
     "devices/console",
     (*_CHARACTER_DEVICE, AttributeField("target_type", validators.choice(*_CONSOLE_TARGETS), "target@type")),

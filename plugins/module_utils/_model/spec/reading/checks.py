@@ -161,7 +161,7 @@ def check_references(
 
     if "consoles" in hardware and any(key in hardware and new(key) for key in ("consoles", "serials")):
         _check_first_console(hardware, options, have)
-        _check_other_consoles(hardware["consoles"], options, have.get("consoles") or ())
+        _check_other_consoles(hardware["consoles"], options)
     cpu, known = hardware.get("cpu", {}), have.get("cpu") or {}
     if new("cpu"):
         _check_mode(cpu, known, options)
@@ -198,19 +198,10 @@ def _check_first_console(hardware: Mapping[str, t.Any], options: GivenOptions, h
         )
 
 
-def _check_other_consoles(consoles: Sequence[Values], options: GivenOptions, have: Sequence[Values]) -> None:
-    """libvirt refuses another one on a serial device, or makes one on virtio of it. And it numbers those that are on
-    none by their places, whatever is asked for."""
-    for index, console in enumerate(consoles):
-        there: Values = have[index] if index < len(have) else {}
-        if console.get("target_type", _OF_SERIAL) != _OF_SERIAL:
-            if console.get("target_port", index) not in (index, there.get("target_port")):
-                raise InputError(
-                    "libvirt numbers the consoles by their places",
-                    where=f"{options.at('consoles')}[{index}].target_port",
-                    hint="Leave it out",
-                )
-        elif index:
+def _check_other_consoles(consoles: Sequence[Values], options: GivenOptions) -> None:
+    """libvirt refuses another one on a serial device, or makes one on virtio of it."""
+    for index, console in enumerate(consoles[1:], 1):
+        if console.get("target_type", _OF_SERIAL) == _OF_SERIAL:
             raise InputError(
                 "only the first console is on a serial device",
                 where=f"{options.at('consoles')}[{index}]",

@@ -219,6 +219,17 @@ def test_what_libvirt_fills_in_is_left_out() -> None:
     }
 
 
+@pytest.mark.parametrize("port", [0, 1])
+def test_the_number_of_a_console_is_not_exported(port: int) -> None:
+    """It is 0 until libvirt reads the definition again, and nobody can ask for that."""
+    serial = {"type": "pty", "target_type": "serial", "target_port": 0}
+    consoles = (serial, {"type": "pty", "target_type": "virtio", "target_port": port})
+    assert without_filled_in({"consoles": consoles})["consoles"] == (
+        {"type": "pty"},
+        {"type": "pty", "target_type": "virtio"},
+    )
+
+
 def test_whether_a_model_is_checked_depends_on_kvm() -> None:
     for check, emulated in (("none", True), ("partial", False)):
         cpu = {"mode": "custom", "model": "Nehalem", "check": check}

@@ -115,6 +115,18 @@ def test_a_console_on_another_device_is_still_compared(host: Host) -> None:
     assert consoles(host) == ["serial"]
 
 
+@pytest.mark.parametrize("port", [0, 1])
+def test_a_console_is_numbered_anew_when_libvirt_reads_it_again(host: Host, port: int) -> None:
+    """As after its restart: it has put the first serial device before it."""
+    spec = {"name": "a", "consoles": [{"type": "pty", "target_type": "virtio", "target_port": port}]}
+    host.make(spec)
+    for number in "01":
+        xml = host.conn.lookupByName("a").XMLDesc(2)
+        assert f"<target type='virtio' port='{number}'/>" in xml
+        assert not host.plan(spec)[0].steps
+        host.conn.defineXML(xml)
+
+
 def test_numbers_outweigh_what_virsh_has_written_of_single_vcpus(host: Host) -> None:
     """As after ``virsh setvcpus --config --hotpluggable``: libvirt believes <vcpus> rather than the numbers."""
     host.make({"name": "a", "vcpus": {"maximum": 4, "current": 1}})
