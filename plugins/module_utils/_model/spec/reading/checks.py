@@ -166,7 +166,8 @@ def check_references(
     if new("cpu"):
         _check_mode(cpu, known, options)
     if new("cpu", "vcpus") and vcpus:
-        _check_vcpus(cpu, vcpus, options)
+        # XML of the user's may put something else there.
+        _check_vcpus(cpu, known if options.values.get("xml") is None else {}, vcpus, options)
     if options.values.get("xml") is not None:
         # It may bring cells and threads.
         return
@@ -223,12 +224,14 @@ def _check_mode(cpu: Mapping[str, t.Any], known: Mapping[str, t.Any], options: G
         )
 
 
-def _check_vcpus(cpu: Mapping[str, t.Any], vcpus: int, options: GivenOptions) -> None:
-    rows = [(f"numa[{index}].cpus", cell.get("cpus")) for index, cell in enumerate(cpu.get("numa", ()))]
-    schedulers = cpu.get("tuning", {}).get("vcpusched", ())
+def _check_vcpus(cpu: Mapping[str, t.Any], known: Mapping[str, t.Any], vcpus: int, options: GivenOptions) -> None:
+    # What stays of a machine with fewer vCPUs than before, too.
+    cells = cpu.get("numa", known.get("numa", ()))
+    rows = [(f"numa[{index}].cpus", cell.get("cpus")) for index, cell in enumerate(cells)]
+    tuning = {**(known.get("tuning") or {}), "vcpupin": {}, **cpu.get("tuning", {})}
     # A vCPU that is pinned and is not there libvirt leaves out, and each run would pin it again.
-    rows += [(f"tuning.vcpupin.{number}", number) for number in cpu.get("tuning", {}).get("vcpupin", {})]
-    rows += [("tuning.vcpusched", row["vcpus"]) for row in schedulers]
+    rows += [(f"tuning.vcpupin.{number}", number) for number in tuning["vcpupin"]]
+    rows += [("tuning.vcpusched", row["vcpus"]) for row in tuning.get("vcpusched", ())]
     for place, numbers in rows:
         last = int(str(numbers).rpartition(",")[2].rpartition("-")[2]) if numbers else 0
         if last >= vcpus:

@@ -182,5 +182,39 @@ def test_what_a_machine_has_it_may_keep(asked: dict[str, t.Any]) -> None:
     read_machine({"name": "a", **asked}, existing=lambda _name: Existing(HAVE))
 
 
+FOUR: dict[str, t.Any] = {"vcpus": {"maximum": 4, "current": 4}, "memory": {"maximum": 64, "current": 64}}
+BATCH = {"vcpus": "0", "scheduler": "batch"}
+
+
+@pytest.mark.parametrize(
+    ("cpu", "where", "right"),
+    [
+        (
+            {"tuning": {"vcpusched": (BATCH, {**BATCH, "vcpus": "3"})}},
+            "cpu.tuning.vcpusched",
+            {"tuning": {"vcpusched": [BATCH]}},
+        ),
+        (
+            {"numa": ({"cpus": "0-3", "memory": 64},)},
+            "cpu.numa[0].cpus",
+            {"numa": [{"cpus": "0-1", "memory": "64MiB"}]},
+        ),
+        # libvirt takes it out by itself.
+        ({"tuning": {"vcpupin": {3: {"cpuset": "0"}}}}, None, {}),
+    ],
+)
+def test_fewer_vcpus_than_something_that_stays_names(
+    cpu: dict[str, t.Any], where: str | None, right: dict[str, t.Any]
+) -> None:
+    def read(**asked: t.Any) -> None:
+        read_machine({"name": "a", "vcpus": 2, **asked}, existing=lambda _name: Existing({**FOUR, "cpu": cpu}))
+
+    if where is not None:
+        with pytest.raises(InputError) as caught:
+            read()
+        assert caught.value.where == where
+    read(cpu=right)
+
+
 def test_a_fragment_may_bring_what_an_option_names() -> None:
     read_machine({**BASE, **disk(iothread=2), "xml": "<iothreads>2</iothreads>"})
