@@ -132,7 +132,10 @@ def _require_noted_snapshots(domain: Domain, view: HypervisorView, unnoted: Mapp
     the machine's own: it would stay, and so would all that it is backed by. unnoted: the disks that nothing notes."""
     for file in files_of_snapshots(domain) if unnoted else ():
         disk = unnoted.get(view.usage.identity_at(file.path))
-        if file.own and not file.memory and disk is not None and disk.pool and volume_exists(disk.pool, disk.volume):
+        if not file.own or file.memory or disk is None or disk.pool is None:
+            continue
+        # libvirt creates it past its pools, and lists it when it may look again.
+        if volume_exists(disk.pool, disk.volume) or (view.pools.local and os.path.lexists(file.path)):
             raise ConflictError(
                 f"{disk.words}, a file of snapshot {file.snapshot} of {domain.name}, is not noted as its own yet, so "
                 "all of its disks would stay behind: a run is taking that snapshot, or was interrupted",
