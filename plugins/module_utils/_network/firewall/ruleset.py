@@ -143,7 +143,7 @@ def _matched(rule: Rule, match: Json, sets: dict[str, Json]) -> Rule | None:
     """The rule with one more condition, None when no new TCP connection meets it."""
     left, right, inverse = match["left"], match["right"], match["op"] == "!="
     other = replace(rule, condition=Condition.OTHER)
-    of_first = _meets_flags(match)
+    of_first = _meets_flags(match, sets)
     if of_first is not None:
         return rule if of_first else None
     if match["op"] in _RANGES and isinstance(right, int):
@@ -173,26 +173,32 @@ def _matched(rule: Rule, match: Json, sets: dict[str, Json]) -> Rule | None:
     return other
 
 
-def _meets_flags(match: Json) -> bool | None:
+def _meets_flags(match: Json, sets: dict[str, Json]) -> bool | None:
     """Whether the first packet of a connection meets a match of TCP's flags; None for another match."""
-    left, right = match["left"], match["right"]
+    left, right, op = match["left"], match["right"], match["op"]
     masked = left.get("&") if isinstance(left, dict) else None
     asked = masked[0] if isinstance(masked, list) and masked else left
     if not isinstance(asked, dict) or asked.get("payload") != {"protocol": "tcp", "field": "flags"}:
         return None
-    if not masked and match["op"] in ("==", "!=") and isinstance(right, dict) and isinstance(right.get("set"), list):
-        # One of several values.
-        return ("syn" in right["set"]) is (match["op"] == "==")
-    lists = [[one] if isinstance(one, str) else one for one in (right, *(masked or ())[1:])]
-    if not all(isinstance(one, list) and all(isinstance(flag, str) for flag in one) for one in lists):
+    if op in ("in", "!") and not masked:
+        some = _flags(right)
+        return None if some is None else ("syn" in some) is (op == "in")
+    # A list is one value of several flags, a set is one of several values.
+    values = [_flags(value) for value in ([right] if isinstance(right, list) else _elements(right, sets))]
+    looked_at = _flags(masked[1]) if masked else {"syn"}
+    if op not in ("==", "!=") or looked_at is None or None in values:
         return None
-    if masked and match["op"] in ("==", "!="):
-        return is_first_packet(lists[1], lists[0]) is (match["op"] == "==")
-    if not masked and match["op"] in ("==", "!="):
-        return (lists[0] == ["syn"]) is (match["op"] == "==")
-    if not masked and match["op"] in ("in", "!"):
-        return ("syn" in lists[0]) is (match["op"] == "in")
-    return None
+    return any(value is not None and is_first_packet(looked_at, value) for value in values) is (op == "==")
+
+
+def _flags(value: Json) -> set[str] | None:
+    """The flags that a value has set; None where it cannot be read."""
+    if isinstance(value, dict) and list(value) == ["|"]:
+        value = value["|"]
+    if isinstance(value, list):
+        found = [_flags(one) for one in value]
+        return None if None in found else set().union(*(one for one in found if one is not None))
+    return set() if value == 0 else {value} if isinstance(value, str) else None
 
 
 def _of_protocols(rule: Rule, values: list[Json], *, inverse: bool) -> Rule | None:

@@ -143,6 +143,12 @@ def test_everybody() -> None:
         ("tcp flags == syn drop", []),
         ("tcp flags == syn accept; drop", [22, 16514, 49152]),
         ("tcp flags { fin, syn } drop", []),
+        ("tcp flags & (fin|syn|rst|ack) == { fin, syn } drop", []),
+        ("tcp flags & (fin|syn|rst|ack) != { syn, ack } drop", [22, 16514, 49152]),
+        ("tcp flags & (fin|syn) { fin, fin|syn } drop", [22, 16514, 49152]),
+        ("tcp flags & (syn|ack) vmap { syn : drop, syn|ack : accept }", []),
+        ("tcp flags & (fin|ack) { 0, fin } drop", []),
+        ("tcp flags @bad drop", []),
         ("tcp flags { fin, ack } drop", [22, 16514, 49152]),
         ("tcp flags != { syn, ack } drop", [22, 16514, 49152]),
         ("tcp flags != syn ct state new drop", [22, 16514, 49152]),
@@ -159,7 +165,8 @@ def test_everybody() -> None:
 def test_rules_for_many_ports_and_addresses(rule: str, open_ports: list[int]) -> None:
     require_nft()
     chain = f"chain input {{ type filter hook input priority 0; policy accept; {rule}; }}"
-    (found,) = read_ruleset(listed(f"table inet t {{ {chain}\n}}"))
+    named = "set bad { typeof tcp flags; elements = { syn, fin|ack }; }\n"
+    (found,) = read_ruleset(listed(f"table inet t {{ {named}{chain}\n}}"))
     who = ip_network("192.0.2.12")
     asked = [port for port in (22, 16514, 49152) if found.rules.lets_in(Opening(who, (Ports(port, port),)))]
     assert asked == open_ports
