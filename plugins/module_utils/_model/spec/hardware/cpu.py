@@ -13,6 +13,7 @@ import re
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ...._base.errors import InputError, inside
 from ...._base.xml import etree
@@ -147,7 +148,11 @@ class _Schedulers(ListField):
     """Real-time schedulers have a priority, the others none. libvirt gives back a row for each vCPU, in their order."""
 
     def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
-        rows = _one_by_one(super().check(value, where, have))
+        there = have if isinstance(have, (list, tuple)) else ()
+        asked = super().check(value, where, have)
+        # A row may name less than what the machine has in its place.
+        pairs = zip_longest(asked, there[: len(asked)])
+        rows = _one_by_one([row if "vcpus" in row else {**known, **row} for row, known in pairs])
         for row, other in zip(rows, rows[1:]):  # noqa: B905 - not in Python 3.9
             if row["vcpus"] == other["vcpus"]:
                 raise InputError(f"vCPU {row['vcpus']} is in two of them", where=where)

@@ -216,5 +216,13 @@ def test_fewer_vcpus_than_something_that_stays_names(
     read(cpu=right)
 
 
+@pytest.mark.parametrize("row", [{}, {"scheduler": "batch"}, BATCH])
+def test_a_scheduler_may_be_named_in_part(row: dict[str, t.Any]) -> None:
+    have = Existing({**FOUR, "cpu": {"tuning": {"vcpusched": (BATCH, {**BATCH, "vcpus": "1"})}}})
+    asked = {"cpu": {"tuning": {"vcpusched": [row]}}}
+    machine = read_machine({"name": "a", **asked}, existing=lambda _name: have)
+    assert machine.hardware["cpu"]["tuning"]["vcpusched"] == (BATCH,)
+
+
 def test_a_fragment_may_bring_what_an_option_names() -> None:
     read_machine({**BASE, **disk(iothread=2), "xml": "<iothreads>2</iothreads>"})
