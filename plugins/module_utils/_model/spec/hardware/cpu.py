@@ -232,7 +232,9 @@ class _Cells(ListField):
                 raise InputError(words, where=inside(place, "id"), hint=known)
             ids.add(number)
             for other, distance in row.get("distances", {}).items():
-                _check_distance(number, int(other), distance["value"], len(rows), inside(place, "distances"), known)
+                # One beside which nothing is said is as the machine has it.
+                if distance and "value" in distance:
+                    _check_distance(number, int(other), distance["value"], len(rows), inside(place, "distances"), known)
         return rows
 
     def _places(self, rows: Sequence[Mapping[str, t.Any]], have: Sequence[Values]) -> dict[int, int]:

@@ -224,5 +224,12 @@ def test_a_scheduler_may_be_named_in_part(row: dict[str, t.Any]) -> None:
     assert machine.hardware["cpu"]["tuning"]["vcpusched"] == (BATCH,)
 
 
+def test_a_distance_may_be_named_in_part() -> None:
+    cells = ({"cpus": "0-1", "memory": 32, "distances": {1: {"value": 21}}}, {"cpus": "2-3", "memory": 32})
+    asked = [{"cpus": "0-1", "memory": "16MiB", "distances": {1: {}}}, {"cpus": "2-3", "memory": "48MiB"}]
+    have = Existing({**FOUR, "cpu": {"numa": cells}})
+    read_machine({"name": "a", "cpu": {"numa": asked}}, existing=lambda _name: have)
+
+
 def test_a_fragment_may_bring_what_an_option_names() -> None:
     read_machine({**BASE, **disk(iothread=2), "xml": "<iothreads>2</iothreads>"})
