@@ -178,7 +178,12 @@ def _merged_unseen(handle: t.Any, running: etree._Element, defined: etree._Eleme
             return None
     places = written_places(defined)
     for target, path in written_places(running, "file").items():
-        if places.get(target) == path and not is_open_in_qemu(path):
+        try:
+            closed = places.get(target) == path and not is_open_in_qemu(path)
+        except HostError as exc:
+            # What it does is known all the same.
+            return exc
+        if closed:
             return ConflictError(
                 f"QEMU has merged {path}, the file of its disk {target}, and libvirt does not know it, so it would "
                 "start with older data",

@@ -484,6 +484,24 @@ def test_what_libvirt_has_not_seen_is_noted_before_the_machine_may_stop(
         running.plan()
 
 
+def test_a_machine_on_a_file_that_root_may_not_read_is_shown(running: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an NFS server that makes nobody of root, while its snapshot is deleted: whether it is merged cannot be
+    told."""
+    running.merge("vda", known=False)
+    opened, files = os.open, [str(file) for file in running.files.values()]
+
+    def refuse(path: str, *rest: t.Any, **more: t.Any) -> int:
+        if path in files:
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    found = power_view.view_machine(running.domain)
+    assert found.state == "running"
+    with pytest.raises(HostError, match=r"cannot read .*now.qcow2: Permission denied"):
+        found.require_changeable(only_off=True)
+
+
 def test_a_merge_that_has_not_come_to_its_end_is_no_reason(
     running: Machine, qemu_opens: t.Callable[[Path], None]
 ) -> None:
