@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ._base.errors import HostError, InputError, VirtError, visible
+from ._base.errors import HostError, InputError, Mistakes, VirtError, visible
 from ._base.xml import LXML_IMPORT_ERROR
 from ._host.connection import (
     DEFAULT_URI,
@@ -27,6 +27,8 @@ from ._host.connection import (
     VirConnect,
     is_local,
     open_connection,
+    password_in,
+    require_no_password,
     run_in_time,
 )
 
@@ -37,6 +39,9 @@ _MACHINES_SHARE = 0.8
 # A null in these is no profile. In all other options Ansible cannot tell a null from what nobody named; in these it
 # cannot tell the default, which is the name of a profile. So that is taken for not named.
 _NULL_SAYS = ("disk_profile", "nic_profile")
+# Options that are a hypervisor or a place of its own, and are taken for an address with a password by a slip. A module
+# with secrets among its options may have such an address in all but the first.
+_ADDRESSES = ("uri", "target", "dest", "src")
 Answer = t.TypeVar("Answer")
 
 # Subsets of facts, in the words of Ansible's own ``gather_subset``.
@@ -94,6 +99,19 @@ class VirtModule(AnsibleModule):
         if self._secrets is not None:
             self.no_log_values.update(self._secrets.texts({**self.params, **self._beside}))
 
+    def require_no_password(self) -> None:
+        """Raise InputError for an option that is an address with a password in it, before a message repeats it."""
+        mistakes = Mistakes()
+        for name in _ADDRESSES if self._secrets is None else ("uri",):
+            value = self.params.get(name)
+            password = password_in(value) if isinstance(value, str) else None
+            if password is not None:
+                # With what is around it: a short one by itself would be taken out of every word that has it.
+                self.no_log_values.add(f":{password}@")
+                with mistakes.noted():
+                    require_no_password(value, name)
+        mistakes.conclude()
+
     @property
     def in_clear(self) -> bool:
         """Whether secrets stand in the options themselves that should not."""
@@ -144,6 +162,10 @@ def make_plain_module(
     """
     settings = {"supports_check_mode": True, **settings, "argument_spec": argument_spec}
     module = VirtModule(secrets, beside, settings)
+    try:
+        module.require_no_password()
+    except InputError as exc:
+        module.fail_json(str(exc))
     if module.in_clear and module.has_action:
         module.fail_json(
             "The options contain a secret in a place that is not made for one, such as a mapping where a text is"

@@ -327,7 +327,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.p
     POOL_TYPES,
     read_pool,
 )
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool_fields import mount_passwords
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool_fields import secrets_in
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import SecretOptions
 from ansible_collections.brine.virt.plugins.module_utils._module import (
     answer_of_each,
@@ -394,7 +394,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def main() -> None:
-    finish(make_module(ARGUMENTS, secrets=SecretOptions(found_in=mount_passwords)), work)
+    finish(make_module(ARGUMENTS, secrets=SecretOptions(found_in=secrets_in)), work)
 
 
 if __name__ == "__main__":

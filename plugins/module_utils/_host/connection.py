@@ -17,6 +17,7 @@ import errno
 import functools
 import math
 import queue
+import re
 import sys
 import threading
 import time
@@ -46,6 +47,8 @@ except ImportError:
     LIBVIRT_IMPORT_ERROR = traceback.format_exc()
 
 DEFAULT_URI = "qemu:///system"
+# Also one with a slash that should have been escaped; what is no name and password is a host and its port.
+_URI_PASSWORD = re.compile(r"://[^/?#\s:@\[]*:(?!\d+/)(?P<password>[^?#\s]+)@")
 # For opening a connection. A daemon that socket activation has to start first takes a few seconds.
 OPEN_SECONDS = 15.0
 # A peer that has not answered this often, at this interval, is taken for gone.
@@ -361,6 +364,22 @@ def nothing_frozen(domain: t.Any, exc: LibvirtError) -> bool:
     return True
 
 
+def password_in(uri: str) -> str | None:
+    """The password in a URI, or in what was given as one; None where there is none."""
+    found = _URI_PASSWORD.search(uri)
+    return found and found["password"]
+
+
+def require_no_password(uri: str, where: str | None = None) -> None:
+    """Raise InputError for a URI with a password. libvirt takes none from there, and repeats the URI in its errors."""
+    if password_in(uri) is not None:
+        raise InputError(
+            "there is a password in it, which is not read from there, nor repeated here",
+            where=where,
+            hint="Leave out the password",
+        )
+
+
 def is_local(uri: str) -> bool:
     """Whether this URI means libvirt of the machine that this code runs on; the test driver is nobody's machine."""
     parts = urlsplit(uri)
@@ -411,9 +430,11 @@ def open_connection(
     that nobody waits for; what it may still get is closed when it is dropped, by libvirt-python (virConnect.__del__).
     keepalive: later calls fail within half a minute when the daemon is frozen or out of reach; without it a call waits
     for ever, or as long as TCP does, a quarter of an hour. It takes a thread for the rest of the process.
-    Raises UnreachableError when libvirt does not answer, UnsupportedError when Python lacks libvirt.
+    Raises UnreachableError when libvirt does not answer, UnsupportedError when Python lacks libvirt, InputError for a
+    password in the URI.
     """
     require_libvirt()
+    require_no_password(uri)
     opener = libvirt.openReadOnly if read_only else libvirt.open
 
     def connect() -> VirConnect:

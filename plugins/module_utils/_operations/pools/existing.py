@@ -119,8 +119,9 @@ def missing_secret(conn: VirConnect, spec: PoolSpec) -> NotFoundError | None:
         by_uuid = secret in (handle.UUIDString() for handle in conn.listAllSecrets(0))
         if by_uuid or conn.secretLookupByUsage(getattr(libvirt, constant), secret) is not None:
             return None
+    # It is not repeated: somebody may have given the password itself.
     return NotFoundError(
-        f"libvirt has no secret {secret!r} for {word}",
+        f"libvirt has no secret for {word} of that name or UUID",
         where=spec.at("secret"),
         hint=f"Create it first: brine.virt.virt_secret with usage: {word}",
     )

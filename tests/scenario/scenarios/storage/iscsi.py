@@ -68,7 +68,7 @@ def _sessions(cloud: Cloud) -> str:
 def _stranger(cloud: Cloud) -> None:
     options = _pool_options(cloud)
     answer, result = module(cloud, HOST, "virt_pool", **options)
-    must(answer.status != 0 and f"libvirt has no secret '{TARGET}' for iscsi" in result["msg"], answer.text)
+    must(answer.status != 0 and "libvirt has no secret for iscsi of that name" in result["msg"], answer.text)
     have(cloud, HOST, "virt_secret", **SECRET, value="not-the-password")
     answer, result = module(cloud, HOST, "virt_pool", **options)
     must(answer.status != 0, answer.text)

@@ -127,7 +127,7 @@ def _named(cloud: Cloud) -> None:
         **{"user": "scenario", "secret": "san", "state": "inactive", "autostart": False},
     }
     answer, result = _module(cloud, "virt_pool", {**pool, "secret": "other"})
-    must(answer.status != 0 and "libvirt has no secret 'other' for iscsi" in result["msg"], answer.text)
+    must(answer.status != 0 and "libvirt has no secret for iscsi of that name" in result["msg"], answer.text)
     _changed(cloud, "virt_pool", pool, True)
     gone = {"name": "san", "usage": "iscsi", "state": "absent"}
     _refused(cloud, "virt_secret", gone, "is kept: it is used by storage pool san")

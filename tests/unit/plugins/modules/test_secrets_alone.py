@@ -12,7 +12,16 @@ import pytest
 from ansible.module_utils import basic
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.brine.virt.plugins.modules import virt_image, virt_init, virt_pool, virt_profile_info
+from ansible_collections.brine.virt.plugins.modules import (
+    virt_backup,
+    virt_image,
+    virt_info,
+    virt_init,
+    virt_migrate,
+    virt_pool,
+    virt_profile_info,
+    virt_restore,
+)
 
 SECRET = "hunter22 canary"
 MACHINE = {"name": "a", "vcpus": 1, "memory": 128, "uri": "test:///nowhere/at/all"}
@@ -101,6 +110,18 @@ def test_a_password_for_a_mount_is_refused_and_is_nowhere_repeated(
     assert logged == []
 
 
+@pytest.mark.parametrize("several", [True, False])
+def test_a_key_in_the_place_of_its_name_is_refused_and_is_nowhere_repeated(
+    several: bool, logged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "AQDLhAJpcWxTMhAA1c0NvYlnZ1dnTVNlY3JldA=="
+    one = {"name": "c", "type": "rbd", "hosts": ["mon1"], "ceph_pool": "vms", "user": "libvirt", "secret": key}
+    answer = call(virt_pool, capsys, uri="test:///default", **({"pools": [one]} if several else one))
+    assert "secret: this is a key as Ceph writes it" in json.loads(answer)["msg"]
+    assert key not in answer
+    assert logged == []
+
+
 def test_a_pool_without_a_password_is_logged_as_ever(logged: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     answer = call(virt_pool, capsys, **NFS, mount_options="vers=3,credentials=/root/nas", no_such_option=1)
     assert "Unsupported parameters" in answer
@@ -128,3 +149,37 @@ def test_an_unexpected_error_is_masked(
     answer = call(virt_init, capsys, **MACHINE, _withheld={"values": "{}", "masks": [SECRET]})
     assert "unexpected error, TypeError: something else" in answer
     assert "hunter22" not in answer
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "where"),
+    [
+        (virt_info, {"uri": "qemu+ssh://root:hunter22@127.0.0.1:1/system"}, "uri"),
+        # A slash that should have been escaped.
+        (virt_init, {**MACHINE, "uri": "qemu+tls://root:hunter/22@127.0.0.1/system"}, "uri"),
+        (virt_pool, {"name": "p", "uri": "qemu+tls://root:hunter22@127.0.0.1/system"}, "uri"),
+        (virt_migrate, {"name": "a", "target": "qemu+ssh://root:hunter22@127.0.0.1/system"}, "target"),
+        (
+            virt_migrate,
+            {"uri": "test:///default", "machines": [{"name": "a", "target": "qemu+ssh://me:hunter22@127.0.0.1/"}]},
+            "machines[0]",
+        ),
+        (virt_backup, {"name": ["a"], "dest": "smb://me:hunter22@127.0.0.1/backup"}, "dest"),
+        (virt_restore, {"machine": "a", "src": "smb://me:hunter22@127.0.0.1/backup"}, "src"),
+    ],
+)
+def test_a_password_in_an_address_that_takes_none_is_refused_and_not_repeated(
+    module: t.Any, options: dict[str, t.Any], where: str, logged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = json.loads(call(module, capsys, **options))
+    assert result["msg"] == (
+        f"{where}: there is a password in it, which is not read from there, nor repeated here. Leave out the password"
+    )
+    assert "hunter" not in json.dumps(result if "[" not in where else result["msg"])
+    # Ansible itself takes it out.
+    assert "hunter22" not in " ".join(logged)
+
+
+def test_an_address_without_a_password_is_none_with_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for uri in ("test+ssh://me@[::1]:1/default", "test+tls://127.0.0.1:1/default?pkipath=/a:b@c", "test:///no:where@x"):
+        assert "there is a password in it" not in call(virt_info, capsys, uri=uri, timeout=5)

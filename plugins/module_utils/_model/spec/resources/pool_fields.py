@@ -54,6 +54,9 @@ _EXPORT = validators.pattern(
 )
 # mount.cifs(8) also takes user=NAME%PASSWORD.
 _PASSWORD = re.compile(r"((?:^|,)\s*(?:pass(?:word|wd)?2?\s*=|user(?:name)?\s*=[^%]*%)).+", re.IGNORECASE | re.DOTALL)
+# What `ceph auth get-key` prints: type, time, length and 16 bytes of a key, or 32 of the newer kind (CryptoKey::encode
+# in Ceph's src/auth/Crypto.cc), in base64.
+_CEPH_KEY = re.compile(r"A[Qg][A-D][A-Za-z0-9+/]{33,61}={0,2}")
 _MOUNT_OPTION = validators.pattern(r"[^\s,'\"\\]+", "an option of mount", "noatime")
 _DATASET = validators.pattern(r"[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9_.:-]+)*", "the name of a ZFS dataset", "tank/vms")
 # lvm(8), VALID NAMES.
@@ -118,13 +121,19 @@ def is_uuid(text: str) -> bool:
         return False
 
 
-def mount_passwords(options: t.Any) -> set[str]:
-    """The options of mount, of one pool or several, that have a password in them: each is refused."""
+def is_ceph_key(text: str) -> bool:
+    """Whether a text is a key as Ceph writes it."""
+    return _CEPH_KEY.fullmatch(text.strip()) is not None
+
+
+def secrets_in(options: t.Any) -> set[str]:
+    """What has a password in it, or is a key, among the options of one pool or several: each is refused."""
     if isinstance(options, Mapping):
-        return {found for value in options.values() for found in mount_passwords(value)}
+        return {found for value in options.values() for found in secrets_in(value)}
     if isinstance(options, (list, tuple)):
-        return {found for item in options for found in mount_passwords(item)}
-    return {options} if isinstance(options, str) and without_password(options) != options else set()
+        return {found for item in options for found in secrets_in(item)}
+    is_secret = isinstance(options, str) and (without_password(options) != options or is_ceph_key(options))
+    return {options} if is_secret else set()
 
 
 @dataclass(frozen=True)
@@ -145,6 +154,12 @@ class _SecretField:
 
     def check(self, value: t.Any, where: str, _have: t.Any = None, /) -> str:
         text = validators.line(value, where)
+        if is_ceph_key(text):
+            raise InputError(
+                "this is a key as Ceph writes it, and everybody may read what a pool has",
+                where=where,
+                hint="Give the key to brine.virt.virt_secret as value_base64, and the name of that secret here",
+            )
         return text.lower() if is_uuid(text) else text
 
     def write(self, parent: etree._Element, value: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from ...._base.xml import etree
 from ..fields import validators
 from ..fields.given import GivenOptions
 from ..fields.table import AttributeField, Field, TextField, covers, read_table, write_table
-from .pool_fields import absolute_path, is_uuid
+from .pool_fields import absolute_path, is_ceph_key, is_uuid
 
 PRESENT, ABSENT = "present", "absent"
 ALWAYS, ON_CREATE = "always", "on_create"
@@ -43,9 +42,6 @@ _TABLE: tuple[Field, ...] = (
     AttributeField("private", validators.yes_or_no, "@private"),
     TextField("description", _description, "description"),
 )
-# What `ceph auth get-key` prints: type, time, length and 16 bytes of a key, or 32 of the newer kind (CryptoKey::encode
-# in Ceph's src/auth/Crypto.cc), in base64.
-_CEPH_KEY = re.compile(r"A[Qg][A-D][A-Za-z0-9+/]{33,61}={0,2}")
 
 
 def _uuid(value: t.Any, where: str) -> str:
@@ -125,7 +121,7 @@ def read_secret(given: GivenOptions) -> SecretSpec:
     if all(key in values for key in VALUE_OPTIONS):
         with mistakes.noted():
             raise InputError(f"{' and '.join(VALUE_OPTIONS)} are given together", where=given.place or None)
-    if values.get("usage") == "ceph" and _CEPH_KEY.fullmatch(values.get("value", b"").decode(errors="replace").strip()):
+    if values.get("usage") == "ceph" and is_ceph_key(values.get("value", b"").decode(errors="replace")):
         with mistakes.noted():
             raise InputError(
                 "this is a key as Ceph writes it, which is base64",

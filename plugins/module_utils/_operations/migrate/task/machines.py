@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from ...._base.errors import InputError, VirtError, as_virt_error, outcome, own_error, stopped
-from ...._host.connection import VirConnect, make_uri, open_connection, translate_errors
+from ...._host.connection import VirConnect, make_uri, open_connection, require_no_password, translate_errors
 from ...._host.locks import machine_lock
 from ...._host.progress import ProgressFile, ProgressMeter
 from ...._operations import plan
@@ -47,6 +47,7 @@ class MigrationSpec:
                 where=self.where or None,
                 hint="Name a hypervisor with target, or a pool of this one with pool",
             )
+        require_no_password(self.target, self.where or "target")
         if "://" in self.target and not urlsplit(self.target).hostname:
             raise InputError(
                 f"{self.target} does not name another host",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import stat
+import types
 import typing as t
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +18,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import read_pool
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.resources.pool import PoolSpec, read_pool
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools import plan, steps
-from ansible_collections.brine.virt.plugins.module_utils._operations.pools.existing import shown
+from ansible_collections.brine.virt.plugins.module_utils._operations.pools.existing import missing_secret, shown
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools.plan import PoolPlanner
 from ansible_collections.brine.virt.plugins.module_utils._operations.pools.together import require_own_names
 from ansible_collections.brine.virt.plugins.module_utils._operations.resources import (
@@ -474,6 +475,25 @@ def test_nothing_is_made_on_devices_that_cannot_be_looked_at(conn: t.Any) -> Non
 def test_a_secret_that_libvirt_cannot_have_is_refused(conn: t.Any) -> None:
     pool = {"name": "c", "type": "rbd", "hosts": ["m"], "ceph_pool": "vms", "user": "u", "secret": "client.u"}
     assert str(refusal(conn, pool)).startswith("pools[0].secret: cannot look up the secret")
+
+
+def test_what_is_no_secret_of_libvirts_is_not_repeated_as_it_may_be_the_password() -> None:
+    # libvirt's test driver has none; one that has none of this name.
+    def look_up(_usage: int, _name: str) -> t.NoReturn:
+        raise no_secret()
+
+    empty = types.SimpleNamespace(listAllSecrets=lambda _flags: [], secretLookupByUsage=look_up)
+    pool = PoolSpec(name="san", type="iscsi", options={"secret": "hunter22"})
+    assert str(missing_secret(t.cast("t.Any", empty), pool)) == (
+        "secret: libvirt has no secret for iscsi of that name or UUID. "
+        "Create it first: brine.virt.virt_secret with usage: iscsi"
+    )
+
+
+def no_secret() -> libvirt.libvirtError:
+    error = libvirt.libvirtError("no secret")
+    error.err = (libvirt.VIR_ERR_NO_SECRET, 0, "no secret", 0, "", None, None, 0, 0)
+    return error
 
 
 @pytest.fixture
