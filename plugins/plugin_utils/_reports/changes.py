@@ -24,6 +24,8 @@ _COLUMNS = (
 _NOTES = ("write the metadata of ", "record the new disks of ")
 # A machine of which there is only what a check has announced, or not even that: its hypervisor fell out before.
 _NOT_DONE, _FELL_OUT = "not done", "an earlier task has failed there, see above"
+# So many machines are named that stay as they were created; after a new version of an image it may be all.
+_MOST_NAMED = 10
 # What check mode only announces.
 _DONE = frozenset({"created", "changed", "removed"})
 Result = Mapping[str, t.Any]
@@ -41,7 +43,8 @@ def changes_text(
     silent: t.Any = None,
     check: bool = False,
 ) -> str:
-    """A row for each machine that is not as it was, or is to be; the others are counted.
+    """A row for each machine that is not as it was, or is to be; the others are counted, and those of them named that
+    were created from something else than is asked for now.
 
     made, waited, removed: registered results of virt_init, virt_wait and virt_purge by the hypervisors' names; one that
     has no machines, because its task was skipped, says nothing. plan: as brine.virt.place returned it. silent: by
@@ -69,7 +72,9 @@ def changes_text(
     if check:
         shown = [(*one[:2], f"to be {one[2]}" if one[2] in _DONE else one[2], *one[3:]) for one in shown]
     still = len(machines) - len(shown)
-    return "\n".join([*table_lines(_COLUMNS, shown), *_count(still, others=bool(shown))])
+    in_rows = {one[:2] for one in shown}
+    quiet = [one for host, one in _machines(made) if (one["name"], host) not in in_rows]
+    return "\n".join([*table_lines(_COLUMNS, shown), *_count(still, others=bool(shown)), *_as_created(quiet)])
 
 
 def _machines(results: Mapping[str, t.Any]) -> Iterator[tuple[str, Result]]:
@@ -94,7 +99,7 @@ def _made(host: str, one: Result, wait: Result | None, silent: str | None) -> Ro
     words = [
         said,
         f"pending until {POWER_CYCLE}: {', '.join(pending)}" if pending else "",
-        # It stays so from run to run, and is said when there is something else to say.
+        # It stays so from run to run: without anything else to say it is no row of its own.
         f"stays as it was created: {', '.join(map(_outdated, outdated))}" if outdated and (said or pending) else "",
     ]
     return (one["name"], host, result, _address(one, wait), _time(seconds), "; ".join(filter(None, words)))
@@ -147,3 +152,12 @@ def _count(still: int, *, others: bool) -> list[str]:
         return []
     machines = f"{still} {'other ' if others else ''}machine{'' if still == 1 else 's'}"
     return [f"{machines} {'is' if still == 1 else 'are'} already up to date."]
+
+
+def _as_created(quiet: Sequence[Result]) -> list[str]:
+    """The machines without a row of which the image, for one, is another than is asked for."""
+    named = [f"{one['name']} ({', '.join(one['outdated'])})" for one in quiet if one.get("outdated")]
+    if not named:
+        return []
+    more = [f"{len(named) - _MOST_NAMED} more"] if len(named) > _MOST_NAMED else []
+    return [f"Still as created, not as asked for now: {', '.join([*named[:_MOST_NAMED], *more])}."]

@@ -153,9 +153,22 @@ def test_changes_are_said_with_what_waits_for_power_off_and_on() -> None:
         " stays as it was created: image, seed (seed_policy: refresh gives it the new one)",
         f"web3     hv1  unchanged  -              -  {pending}: vcpus",
         "1 other machine is already up to date.",
+        "Still as created, not as asked for now: old (image).",
     ]
-    text = FILTERS["changes"]({"hv1": {"machines": [quiet, quiet]}, "hv2": {"skipped": True}})
-    assert text == "2 machines are already up to date."
+
+
+def test_machines_that_stay_as_they_were_created_are_named_though_nothing_changes() -> None:
+    # As after a new version of an image, or a misspelt one: nothing else would say that the entry has no effect.
+    quiet = {"name": "web", "changed": False, "created": False, "actions": [], "pending": [], "outdated": ["image"]}
+    text = FILTERS["changes"]({"hv1": {"machines": [quiet, {**quiet, "name": "db", "outdated": []}]}})
+    assert text.splitlines() == [
+        "2 machines are already up to date.",
+        "Still as created, not as asked for now: web (image).",
+    ]
+    many = [{**quiet, "name": f"web{number}", "outdated": ["image", "seed"]} for number in range(12)]
+    *_count, line = FILTERS["changes"]({"hv1": {"machines": many}, "hv2": {"skipped": True}}).splitlines()
+    assert line.startswith("Still as created, not as asked for now: web0 (image, seed), web1 (image, seed), ")
+    assert line.endswith("web9 (image, seed), 2 more.")
 
 
 def test_a_change_of_notes_alone_is_said() -> None:
