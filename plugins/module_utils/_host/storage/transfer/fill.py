@@ -14,7 +14,7 @@ import os
 import threading
 import typing as t
 
-from ...._base.errors import ConflictError, NotFoundError
+from ...._base.errors import ConflictError, HostError, NotFoundError
 from ...._base.xml import etree
 from ...._model.image.marks import MARK_BYTES, Upload, read_upload
 from ...._model.metadata.machine import VolumeNote
@@ -106,13 +106,17 @@ def _on_disk(pool: Pool, name: str) -> t.Iterator[None]:
     if not pool.local or pool.source_type != FILE:
         yield
         return
-    descriptor = os.open(pool.source_of(name).path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
-        yield
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(pool.source_of(name).path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+            yield
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as exc:
+        # Whoever sends would take it for an error of the file that is sent.
+        raise HostError(f"cannot write volume {name} of pool {pool.name}: {exc.strerror or exc}") from exc
 
 
 def upload_of(pool: Pool, name: str) -> Upload | None:

@@ -53,7 +53,7 @@ def send_file(
             size_bytes = file.seek(0, os.SEEK_END)
             reader = _UploadReader(file.fileno(), size_bytes, on_progress, stop, digest is not None)
             head = reader.head(min(MARK_BYTES, size_bytes))
-            with translate_errors(what):
+            with translate_errors(f"{what} to volume {volume.name()}"):
                 if size_bytes > len(head):
                     _send(volume, conn, reader, len(head), size_bytes - len(head), sparse)
                 if digest is not None and not reader.sha256.startswith(digest):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.fill import (
     FilledVolume,
@@ -54,6 +54,14 @@ def test_it_bears_the_mark_until_it_is_whole(host: PurgeHost, tmp_path: Path) ->
     assert upload_of(pool, "a") is None
     assert (host.pool / "a").read_bytes() == content
     assert filled.clear() is False
+
+
+def test_a_volume_that_goes_meanwhile_is_not_taken_for_a_missing_file(host: PurgeHost, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content!" * (SIZE // 8))
+    filled = made(host)
+    sentence = "cannot write volume a of pool default: No such file or directory"
+    with pytest.raises(HostError, match=f"^{sentence}$"):
+        filled.send(str(tmp_path / "file"), "", lambda _done, _all: (host.pool / "a").unlink(missing_ok=True))
 
 
 def test_only_what_is_its_own_and_not_whole_is_cleared(host: PurgeHost) -> None:
