@@ -47,8 +47,8 @@ class PoolMoveSteps:
     """The steps, and all that they have in common.
 
     machine: as it was planned; what an interrupted run had left undone changes it. check_space: raises when a pool has
-    no room for the disks any more. on_progress ends a copy when the time is up. files: those that were created for QEMU
-    to copy to.
+    no room for the disks any more. on_progress ends a copy when the time is up. files: those that were created to copy
+    to.
     """
 
     migration: MigrationPlan
@@ -122,8 +122,7 @@ class PoolMoveSteps:
             self.writer.begin(self.machine.handle, left, upload.token)
             for disk in self._disks:
                 make_and_note(disk, made)
-                if disk.method == MIRROR:
-                    self.files[disk.ref_there] = file_id(disk.there.place)
+                self.files[disk.ref_there] = file_id(disk.there.place)
                 check_size(disk)
                 identity = identify_source(disk.target_pool, disk.volume.name, upload.token)
                 if identity == VolumeIdentity():
@@ -134,6 +133,7 @@ class PoolMoveSteps:
         def undo() -> None:
             # The note stays when it cannot be done now: the next run does it.
             note = self.writer.note_of(made)
+            self._require_reachable()
             with self.context.endpoints.reconnected().open_source() as conn:
                 kept = self._settle(conn, note)
                 if kept:
@@ -237,6 +237,16 @@ class PoolMoveSteps:
                 hint=f"{self.machine.name} keeps its old disk. Mount what belongs to pool {disk.target_pool.name}, and "
                 "run it again",
             )
+
+    def _require_reachable(self) -> None:
+        """Raise HostError when no path leads to a volume that was created: without its note nobody would ever delete
+        it."""
+        for disk in self._disks:
+            if self.files.get(disk.ref_there, file_id(disk.there.place)) != file_id(disk.there.place):
+                raise HostError(
+                    f"{disk.there.place} is not there any more, or another file",
+                    hint=f"Once what belongs to pool {disk.target_pool.name} is mounted, the next run deletes it",
+                )
 
     def _has_arrived(self, copy: BlockCopy, copied: Sequence[CopiedVolume]) -> bool:
         with self.context.endpoints.reconnected().open_source() as conn:
