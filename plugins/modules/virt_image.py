@@ -181,7 +181,7 @@ options:
       - One hypervisor cannot see what the machines of another one use. In a pool that several may share, nothing is
         removed unless this option is given, which confirms that all the others were asked. A pool may be shared if it
         is of type V(netfs) or V(rbd), or is on a network or cluster file system (NFS, CephFS, GlusterFS, GFS2, OCFS2
-        and such).
+        and such), or in a directory that this host exports by NFS.
       - The empty list means that they were asked, and use none.
       - They are asked some time before. An image of a directory that has come or been taken into use in the last 10
         minutes is therefore kept, by the time of the last change of its file; the clocks of the hypervisors and of the

@@ -145,9 +145,9 @@ options:
       - What the other hypervisors say about the volumes in RV(volumes[].shared). For the name of each hypervisor, the
         registered result of M(brine.virt.virt_usage_info) there, or a sentence that says why there is none.
       - One hypervisor cannot see what the machines of another one use. In a pool that several may share (such as one of
-        type C(netfs), C(rbd) or C(iscsi), or on a network or cluster file system), no volume is deleted, replaced or
-        grown unless all others were asked and none of them uses it. An empty mapping says that there are no other
-        hypervisors.
+        type C(netfs), C(rbd) or C(iscsi), or on a network or cluster file system, or in a directory that this one
+        exports by NFS), no volume is deleted, replaced or grown unless all others were asked and none of them uses it.
+        An empty mapping says that there are no other hypervisors.
     type: dict
 seealso:
   - module: brine.virt.virt_image

@@ -25,6 +25,8 @@ _POLL_SECONDS = 0.1
 _BLOCK_BYTES = 512
 MOUNTS = "/proc/self/mountinfo"
 FSTAB = "/etc/fstab"
+# What the kernel's NFS server exports now: exportfs(8).
+EXPORTS = "/var/lib/nfs/etab"
 UNITS = "/etc/systemd/system"
 # Blanks and backslashes in a path are octal there: proc(5).
 _WHERE = re.compile(r"Where\s*=")
@@ -207,6 +209,20 @@ def mount_of(path: str, mounts: t.Sequence[Mount]) -> Mount | None:
     ]
     longest = max((len(mount.place) for mount in found), default=0)
     return next((mount for mount in reversed(found) if len(mount.place) == longest), None)
+
+
+def exported_directory(path: str, exports: str | None = None) -> str | None:
+    """The directory at or above a path that this host exports by NFS; None where none is.
+
+    exports: another table than EXPORTS, in the same form.
+    """
+    try:
+        with open(exports or EXPORTS, encoding="utf-8", errors="surrogateescape") as file:
+            directories = [_plain(line.partition("\t")[0].strip()) for line in file]
+    except OSError:
+        return None
+    way = f"{os.path.realpath(path)}/"
+    return next((one for one in directories if one and way.startswith(f"{os.path.realpath(one).rstrip('/')}/")), None)
 
 
 def missing_mount(path: str, table: str = MOUNTS, fstab: str = FSTAB, units: str = UNITS) -> str | None:

@@ -18,7 +18,7 @@ from ..._base.errors import ConflictError
 from ..._base.files import file_errors
 from ..._base.xml import etree, read_description
 from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
-from ..storage.shared_pools import file_system_type, is_of_one_host
+from ..storage.shared_pools import shared_path_because
 from ..storage.usage import Usage
 from .domains import undefine_handle
 
@@ -66,7 +66,7 @@ def remove_left_nvram(conn: VirConnect, moved: etree._Element) -> None:
     """
     name = moved.findtext("name", "")
     path = dict(_files(moved)).get(_NVRAM)
-    if path is None or not is_of_one_host(file_system_type(path)):
+    if path is None or shared_path_because(path) is not None:
         return
     with translate_errors(f"cannot look for machine {name}"), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN):
         conn.lookupByName(name)

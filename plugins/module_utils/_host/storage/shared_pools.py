@@ -15,7 +15,7 @@ import uuid
 from decimal import Decimal
 
 from ..._base.errors import VirtError
-from ..._base.files import MOUNTS, mount_of, read_mounts
+from ..._base.files import MOUNTS, exported_directory, mount_of, read_mounts
 from ..._base.xml import attribute, etree, read_description
 from ..._model.xml.disk_source import FILE
 from ..connection import by_name, translate_errors
@@ -50,21 +50,24 @@ def shared_because(pool: Pool) -> str | None:
         return f"storage pool {pool.name} is of type {pool.type}"
     if pool.source_type != FILE or not pool.local:
         return None
-    kind = file_system_type(pool.path)
-    if not is_of_one_host(kind):
-        return f"storage pool {pool.name} lies on a file system of type {kind or 'unknown'}"
-    return None
+    because = shared_path_because(pool.path)
+    return because and f"storage pool {pool.name} {because}"
+
+
+def shared_path_because(path: str) -> str | None:
+    """In words, why other hosts may have what is at a path of this one: where it lies; None where only this one has
+    it."""
+    kind = file_system_type(path)
+    if kind not in _LOCAL_FILE_SYSTEMS:
+        return f"lies on a file system of type {kind or 'unknown'}"
+    exported = exported_directory(path)
+    return exported and f"lies in {exported}, which this host exports by NFS"
 
 
 def seen_elsewhere(pool: Pool) -> str | None:
     """In words, what cannot be known here about who uses volumes of a pool; None where all can be known."""
     because = shared_because(pool)
     return because and f"{because}, and what machines of other hypervisors use there cannot be seen from this one"
-
-
-def is_of_one_host(kind: str) -> bool:
-    """Whether a file system of this type is mounted by one host at a time. kind: as file_system_type has it."""
-    return kind in _LOCAL_FILE_SYSTEMS
 
 
 def file_system_type(path: str, mounts: str | None = None) -> str:

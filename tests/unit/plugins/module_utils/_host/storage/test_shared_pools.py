@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base import files
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import (
@@ -76,6 +77,28 @@ def test_a_file_system_that_is_not_known_to_be_of_one_host_may_be_shared(
 def test_where_the_kernel_says_nothing_it_may_be_shared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shared_pools, "MOUNTS", str(tmp_path / "none"))
     assert shared_because(pool()) == "storage pool p lies on a file system of type unknown"
+
+
+@pytest.mark.parametrize(
+    ("path", "exported"),
+    [
+        ("/srv/vms", "/srv/vms"),
+        ("/srv/vms/deep", "/srv/vms"),
+        ("/srv/with blank/images", "/srv/with blank"),
+        ("/srv/vmsx", None),
+        ("/srv", None),
+    ],
+)
+def test_what_this_host_exports_others_may_have(
+    path: str, exported: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "mountinfo").write_text("22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n")
+    (tmp_path / "etab").write_text("/srv/vms\t10.0.0.0/24(rw,sync)\n\n/srv/with\\040blank\t*(ro)\n")
+    monkeypatch.setattr(files, "EXPORTS", str(tmp_path / "etab"))
+    words = f"storage pool p lies in {exported}, which this host exports by NFS"
+    assert shared_because(pool(path=path)) == (words if exported else None)
+    # Of another host this one's exports say nothing.
+    assert shared_because(pool(path=path, local=False)) is None
 
 
 def test_pools_of_this_hypervisor_alone() -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base import files
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
-from ansible_collections.brine.virt.plugins.module_utils._host.machines import undefine as undefining
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.undefine import remove_left_nvram, undefine
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._operations.create.claims import (
     Claim,
     make_claims,
@@ -164,7 +165,17 @@ def test_those_that_are_left_by_a_move_go(host: PurgeHost, nvram: Path) -> None:
 def test_those_on_storage_that_other_hosts_may_have_stay(
     host: PurgeHost, nvram: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(undefining, "file_system_type", lambda _path: kind)
+    monkeypatch.setattr(shared_pools, "file_system_type", lambda _path: kind)
+    moved_away(host, nvram)
+    assert nvram.read_bytes() == VARIABLES
+
+
+def test_those_that_this_host_itself_exports_stay(
+    host: PurgeHost, nvram: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be the only ones of the machine that runs on the other hypervisor."""
+    (tmp_path / "etab").write_text(f"{nvram.parent.parent}\t*(rw)\n")
+    monkeypatch.setattr(files, "EXPORTS", str(tmp_path / "etab"))
     moved_away(host, nvram)
     assert nvram.read_bytes() == VARIABLES
 
