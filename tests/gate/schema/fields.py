@@ -52,6 +52,7 @@ BESIDE: dict[str, Values] = {
     "consoles": Values(),
     "tpm": Values(),
     "host_devices": HOST_DEVICES,
+    "nics.vlan": Values(),
     "nics.virtualport": Values(),
     "nics.link": values.PLAIN_BOOLEAN,
     "nics.filter": Values(),

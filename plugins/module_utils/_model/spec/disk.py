@@ -24,6 +24,7 @@ TARGET_PREFIXES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "fdc
 REMOVABLE = ("cdrom", "floppy")
 # The source of a drive that is to be empty.
 NO_MEDIUM = "none"
+_SERIAL = r"(?=.*[^ ])[A-Za-z0-9_ .+-]{1,36}"
 # virtio-blk shows a guest at most this much of a serial number.
 SERIAL_LENGTH = 20
 
@@ -87,7 +88,10 @@ DISK_OPTIONS: tuple[Field, ...] = (
     AttributeField("discard", validators.choice("unmap", "ignore"), "driver@discard"),
     AttributeField("detect_zeroes", validators.choice("off", "on", "unmap"), "driver@detect_zeroes"),
     AttributeField("iothread", validators.whole_number(1, 4096), "driver@iothread"),
-    TextField("serial", validators.pattern(r"[A-Za-z0-9_ .+-]{1,36}", "a serial number", "WD-1234"), "serial"),
+    # One of blanks alone would be read as none, and be written by each run.
+    TextField(
+        "serial", validators.pattern(r"(?=.*[^ ])[A-Za-z0-9_ .+-]{1,36}", "a serial number", "WD-1234"), "serial"
+    ),
     AttributeField("boot_order", validators.whole_number(1, 4096), "boot@order"),
     FlagField("readonly", "readonly"),
     FlagField("shareable", "shareable"),

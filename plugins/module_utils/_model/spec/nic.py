@@ -152,6 +152,15 @@ class _VlanField(ListField):
     libvirt marks the latter with an attribute (https://libvirt.org/formatdomain.html#setting-vlan-tag-on-supported-network-types),
     and a mark that stays makes a trunk port of one VLAN."""
 
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
+        rows = super().check(value, where, have)
+        first, *others = [index for index, row in enumerate(rows) if "native" in row] or [0]
+        if others:
+            raise InputError(
+                "a port has one native VLAN", where=f"{where}[{others[0]}].native", hint=f"{where}[{first}] has it too"
+            )
+        return rows
+
     def write(self, parent: etree._Element, value: Sequence[Mapping[str, t.Any]]) -> None:
         home = parent.find("vlan")
         if home is not None and len(value) < 2 and not any("native" in row for row in value):

@@ -181,6 +181,8 @@ class pattern:  # noqa: N801 - used like the functions beside it
         return str(value)
 
 
+# VIR_DOMAIN_CPUMASK_LEN in libvirt's src/conf/domain_conf.h.
+_MOST_CPUS = 16384
 _NUMBERS = pattern(r"[0-9]{1,5}(-[0-9]{1,5})?(,\^?[0-9]{1,5}(-[0-9]{1,5})?)*", "a set of numbers", "0-3,8")
 
 
@@ -190,6 +192,10 @@ def cpu_set(value: t.Any, where: str) -> str:
     for part in _NUMBERS(value, where).split(","):
         first, _dash, last = part.lstrip("^").partition("-")
         some = range(int(first), int(last or first) + 1)
+        if some.stop > _MOST_CPUS:
+            raise InputError(
+                f"{shown(value)} is beyond what libvirt knows", where=where, hint=f"The last number is {_MOST_CPUS - 1}"
+            )
         if not some:
             raise InputError(
                 f"{shown(value)} is not a set of numbers", where=where, hint=f"{part} ends before it begins"

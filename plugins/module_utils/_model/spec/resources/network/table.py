@@ -163,8 +163,16 @@ _BANDWIDTH = DeviceField(
 # They mean the same here as at a nic, whose own they become.
 _OF_NICS = {field.key: field for field in NIC_OPTIONS}
 _VIRTUALPORT = _OF_NICS["virtualport"]
-_VLAN = RowsField("vlan", "vlan/tag", t.cast(ListField, _OF_NICS["vlan"]).table, short="id")
 
+
+class _VlansField(RowsField):
+    """Checked as those of a nic."""
+
+    def check(self, value: t.Any, where: str, have: t.Any = None, /) -> tuple[Values, ...]:
+        return t.cast("tuple[Values, ...]", _OF_NICS["vlan"].check(value, where, have))
+
+
+_VLAN = _VlansField("vlan", "vlan/tag", t.cast(ListField, _OF_NICS["vlan"]).table, short="id")
 PORTGROUP: tuple[Field, ...] = (
     AttributeField("name", validators.name, "@name"),
     AttributeField("default", validators.yes_or_no, "@default"),

@@ -158,6 +158,9 @@ REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({"seed": {"run_commands": [{"a": 1}]}}, "vms[1].seed.run_commands[0]: a mapping is not a string"),
     ({"graphics": {"type": "vnc", "listen": "everywhere"}}, "vms[1].graphics.listen: 'everywhere' is not an address"),
     ({"graphics": "sdl"}, "vms[1].graphics.type: 'sdl' is not a choice"),
+    # libvirt keeps it, and reads it as none: each run would write it again.
+    ({"disks": [{"name": "system", "serial": "   "}]}, "vms[1].disks[0].serial: '   ' is not a serial number"),
+    ({"boot": {"kernel": "/k", "cmdline": ""}}, "vms[1].boot.cmdline: it is empty. Leave it out"),
     ({"title": "a\x00"}, "vms[1].title: the text has a control character"),
     ({"tags": ["a b"]}, "vms[1].tags[0]: 'a b' is not a name"),
     ({"name": "first"}, "vms[1].name: the name 'first' is taken by vms[0] already"),
