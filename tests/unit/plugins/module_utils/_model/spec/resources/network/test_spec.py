@@ -159,6 +159,7 @@ MAC = "52:54:00:00:00:01"
             {**NET, "dhcp": {"lease_seconds": 3600}},
             "networks[0].dhcp: lease_seconds needs a range or a lease",
         ),
+        ({**NET, "dhcp": {"boot_file": ""}}, "networks[0].dhcp.boot_file: it is empty. Leave it out"),
         (
             {**NET, "dhcp": {"boot_file": "x", "ranges": [{"start": "2001:db8::5", "end": "2001:db8::9"}]}},
             "networks[0].dhcp: boot_file needs a range or a lease of IPv4",
