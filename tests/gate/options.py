@@ -31,7 +31,7 @@ sys.path.insert(0, os.path.abspath("../../.."))
 from ansible_collections.brine.virt.plugins.module_utils._model.spec import disk, network, nic, seed, seed_parts
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import shapes, table, validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE, command_line
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import HARDWARE
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.profiles.devices import SALT_DISK_WORDS
 from ansible_collections.brine.virt.plugins.modules.virt_init import ARGUMENTS
@@ -85,12 +85,12 @@ AS_TEXT = (
     validators.text,
     validators.line,
     validators.lines,
+    validators.filled_line,
     validators.name,
     validators.cpu_set,
     validators.mac,
     validators.address,
     pool_name,
-    command_line,
 )
 
 

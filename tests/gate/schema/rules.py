@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec import (
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.units import parse_capacity_mib
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fragment import check_fragment
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware import cpu, description, devices
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware import cpu, devices
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.names import machine_name, pool_name
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.start_order import NO_ORDER
 
@@ -27,6 +27,7 @@ from . import values
 from .values import Values, expression_text
 
 _CPU_SET = values.integers(0, validators._MOST_CPUS - 1) | values.whole_texts(validators._NUMBERS.expression.pattern)
+_IN_LINE = r"[^\x00-\x08\x0a-\x1f]*"
 # A text may have comments beside the keys.
 _KEYS = values.texts(r"(?:^|\s)(?:sk-)?(?:ssh|ecdsa)-[a-z0-9-]+(?:@openssh\.com)? AAAA[A-Za-z0-9+/]", r"^\s*(?:#|$)")
 _PCI = r"(?:[Pp][Cc][Ii]_)?[0-9A-Fa-f]{4}[:_][0-9A-Fa-f]{2}[:_][01][0-9A-Fa-f][._][0-7]"
@@ -42,6 +43,7 @@ FUNCTIONS: dict[t.Any, Values] = {
     validators.text: values.TEXT,
     validators.line: values.LINE,
     validators.lines: values.TEXT,
+    validators.filled_line: Values(values.LINE.types, patterns=(rf"^{_IN_LINE}[^\s\x00-\x1f]{_IN_LINE}$",)),
     validators.name: values.NAME,
     validators.cpu_set: _CPU_SET,
     validators.mac: values.MAC,
@@ -55,7 +57,6 @@ FUNCTIONS: dict[t.Any, Values] = {
     network.domain: values.texts(expression_text(network._DOMAIN)),
     labels.read_wanted_labels: values.items(LABEL) | values.by_names(_LABEL_VALUE.schema(null=False), _LABEL_NAME),
     check_fragment: values.texts("<"),
-    description.command_line: Values(values.TEXT.types, patterns=(r"[^\s]",)),
     seed_parts.authorized_keys: values.items(_KEYS),
     seed_parts.password_hash: values.texts(expression_text(seed_parts._PASSWORD_HASH)),
     seed_parts._mode: values.texts(expression_text(seed_parts._MODE)),

@@ -110,6 +110,14 @@ def line(value: t.Any, where: str) -> str:
     return clean
 
 
+def filled_line(value: t.Any, where: str) -> str:
+    """The same with more than blanks in it. libvirt refuses others, or forgets them, and each run would write them."""
+    clean = line(value, where)
+    if not clean.strip():
+        raise InputError("it is empty", where=where, hint="Leave it out")
+    return clean
+
+
 def name(value: t.Any, where: str) -> str:
     """A name that is safe as a libvirt name, as a part of a file name and, nearly, as a host name."""
     if not isinstance(value, (str, int)) or isinstance(value, bool) or not _NAME.match(str(value)):

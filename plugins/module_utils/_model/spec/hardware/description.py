@@ -194,14 +194,6 @@ EVENTS = GroupField(
 BOOT_DEVICES = ("hd", "cdrom", "network", "fd")
 
 
-def command_line(value: t.Any, where: str) -> str:
-    """What a kernel is started with; one of blanks alone would be read as none, and be written by each run."""
-    clean = validators.text(value, where)
-    if not clean.strip():
-        raise InputError("it is empty", where=where, hint="Leave it out")
-    return clean
-
-
 BOOT = _Boot(
     "boot",
     "os",
@@ -216,7 +208,7 @@ BOOT = _Boot(
         AttributeField("menu", validators.yes_or_no, "bootmenu@enable"),
         TextField("kernel", validators.path, "kernel"),
         TextField("initrd", validators.path, "initrd"),
-        TextField("cmdline", command_line, "cmdline"),
+        TextField("cmdline", validators.filled_line, "cmdline"),
     ),
 )
 # The order is that of the documentation.

@@ -153,7 +153,7 @@ class _SecretField:
     kind: str
 
     def check(self, value: t.Any, where: str, _have: t.Any = None, /) -> str:
-        text = validators.line(value, where)
+        text = validators.filled_line(value, where)
         if is_ceph_key(text):
             raise InputError(
                 "this is a key as Ceph writes it, and everybody may read what a pool has",
@@ -202,7 +202,7 @@ _PERMISSIONS: tuple[Field, ...] = (
     TextField("mode", file_mode, "target/permissions/mode"),
 )
 _SERVER = AttributeField("host", _HOST, "source/host@name")
-_USER = AttributeField("user", validators.line, "source/auth@username")
+_USER = AttributeField("user", validators.filled_line, "source/auth@username")
 
 
 def _format(kind: str) -> AttributeField:

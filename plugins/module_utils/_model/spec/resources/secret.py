@@ -31,10 +31,7 @@ VALUE_OPTIONS = ("value", "value_base64")
 
 
 def _description(value: t.Any, where: str) -> str:
-    text = validators.line(value, where).strip()
-    if not text:
-        raise InputError("it is empty", where=where, hint="Leave it out")
-    return text
+    return validators.filled_line(value, where).strip()
 
 
 _TABLE: tuple[Field, ...] = (

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import shapes as field_shapes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import table, validators
-from ansible_collections.brine.virt.plugins.module_utils._model.spec.hardware.description import command_line
 
 # What XML can carry; the rules refuse the rest. A carriage return comes back from XML as a line feed.
 TEXTS = st.text(
@@ -33,7 +32,7 @@ def of_rule(rule: validators.Rule) -> st.SearchStrategy[t.Any]:
         validators.yes_or_no: st.booleans(),
         validators.name: NAMES,
         validators.text: TEXTS,
-        command_line: TEXTS,
+        validators.filled_line: TEXTS,
         validators.cpu_set: st.sets(st.integers(0, 99), min_size=1, max_size=9).map(
             lambda numbers: validators.cpu_set(",".join(map(str, numbers)), "")
         ),

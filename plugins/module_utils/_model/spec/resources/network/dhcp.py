@@ -55,14 +55,6 @@ def lease_seconds(value: t.Any, where: str) -> int:
     return seconds
 
 
-def boot_file(value: t.Any, where: str) -> str:
-    """What a guest loads; libvirt forgets an empty one, and each run would write it and start the network again."""
-    clean = validators.line(value, where)
-    if not clean:
-        raise InputError("it is empty", where=where, hint="Leave it out")
-    return clean
-
-
 _LOWER = ValueEncoding(str, str.lower)
 RANGE: Table = (
     AttributeField("start", address, "@start", ADDRESS),
@@ -173,7 +165,7 @@ def _all_entries(parent: etree._Element) -> list[etree._Element]:
 DHCP: tuple[Field, ...] = (
     _Entries("ranges", "range", RANGE, ("start", "end")),
     _Entries("leases", "host", LEASE, ("address",)),
-    _BootField("boot_file", "dhcp/bootp", "file", boot_file),
+    _BootField("boot_file", "dhcp/bootp", "file", validators.filled_line),
     _BootField("boot_server", "dhcp/bootp", "server", address),
     _BootField("tftp_root", "tftp", "root", validators.path),
     _LeaseSecondsField(),

@@ -165,6 +165,10 @@ def test_another_storage_is_a_conflict_and_another_way_to_it_is_a_change() -> No
             {"type": "rbd", "hosts": ["a"], "ceph_pool": "b", "user": "c"},
             "pools[1].secret: secret is missing beside user. Give both, or neither",
         ),
+        (
+            {"type": "rbd", "hosts": ["a"], "ceph_pool": "b", "user": "", "secret": " "},
+            "pools[1].user: it is empty. Leave it out\npools[1].secret: it is empty. Leave it out",
+        ),
         ({"type": "fs", "path": "/a", "device": "/srv/x"}, "pools[1].device: '/srv/x' is not a device"),
         (
             {"type": "fs", "path": "/a", "device": "/dev/sdb", "build": True},
