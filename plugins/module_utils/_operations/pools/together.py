@@ -19,12 +19,12 @@ from ..._model.spec.resources.pool import DIRECTORY_TYPES, PoolSpec
 from .existing import FoundPool
 
 # What no two pools of a type can have the same of; its first option is the one that is named. Two of Ceph can, as
-# different users.
+# different users. A target is the only one of its name, whichever portal of it is named.
 _SOURCES: dict[str, tuple[str, ...]] = {
     "fs": ("device",),
     "netfs": ("export", "host"),
     "logical": ("volume_group",),
-    "iscsi": ("target", "host", "initiator"),
+    "iscsi": ("target", "initiator"),
     "zfs": ("dataset",),
 }
 
@@ -103,7 +103,7 @@ class PoolsTogether:
             found.append(_Claim("path", have["path"], ("path", self._directory(have["path"]))))
         keys = _SOURCES.get(kind, ())
         if keys and have.get(keys[0]):
-            words = " of ".join(str(have[key]) for key in keys[:2] if have.get(key))
+            words = f"{have['export']} of {have.get('host')}" if kind == "netfs" else str(have[keys[0]])
             values = tuple(self._device(have[key]) if key == "device" else have.get(key) for key in keys)
             found.append(_Claim(keys[0], words, values if kind == "fs" else (kind, *values)))
         # What a volume group or a ZFS pool is made from is no other's file system either.

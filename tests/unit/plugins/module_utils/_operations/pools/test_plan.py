@@ -389,9 +389,13 @@ def test_two_ways_to_one_storage_are_refused_before_anything_is_changed(conn: t.
     words = str(refusal(conn, {**NEW, "autostart": False}, second))
     assert words.startswith("pools[1].")
     assert f"the storage pool {made['name']} is at " in words
-    # Another server's export of that name is another one.
-    if "host" in made:
-        assert len(planned(conn, {**second, "host": "other"})) == 1
+    # Another server's export of that name is another one; another portal's target is the same, to libvirt too.
+    other = {**second, "host": "other", "state": "inactive", "autostart": False}
+    if made is NFS:
+        assert actions(conn, other) == ["define storage pool second"]
+    elif made is ISCSI:
+        assert str(refusal(conn, other)).startswith(f"pools[0].target: the storage pool san is at {ISCSI['target']} al")
+        assert actions(conn, {**other, "initiator": "iqn.2026-01.org.example:hv1"}) == ["define storage pool second"]
 
 
 @pytest.mark.parametrize("made", [{**NEW, "type": "dir"}, NFS, FS, LVM, ISCSI], ids=lambda pool: pool["name"])
