@@ -373,11 +373,7 @@ def password_in(uri: str) -> str | None:
 def require_no_password(uri: str, where: str | None = None) -> None:
     """Raise InputError for a URI with a password. libvirt takes none from there, and repeats the URI in its errors."""
     if password_in(uri) is not None:
-        raise InputError(
-            "there is a password in it, which is not read from there, nor repeated here",
-            where=where,
-            hint="Leave out the password",
-        )
+        raise InputError("a password in an address is not read here, nor repeated", where=where, hint="Leave it out")
 
 
 def is_local(uri: str) -> bool:

@@ -172,9 +172,7 @@ def test_a_password_in_an_address_that_takes_none_is_refused_and_not_repeated(
     module: t.Any, options: dict[str, t.Any], where: str, logged: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = json.loads(call(module, capsys, **options))
-    assert result["msg"] == (
-        f"{where}: there is a password in it, which is not read from there, nor repeated here. Leave out the password"
-    )
+    assert result["msg"] == f"{where}: a password in an address is not read here, nor repeated. Leave it out"
     assert "hunter" not in json.dumps(result if "[" not in where else result["msg"])
     # Ansible itself takes it out.
     assert "hunter22" not in " ".join(logged)
@@ -182,4 +180,4 @@ def test_a_password_in_an_address_that_takes_none_is_refused_and_not_repeated(
 
 def test_an_address_without_a_password_is_none_with_one(capsys: pytest.CaptureFixture[str]) -> None:
     for uri in ("test+ssh://me@[::1]:1/default", "test+tls://127.0.0.1:1/default?pkipath=/a:b@c", "test:///no:where@x"):
-        assert "there is a password in it" not in call(virt_info, capsys, uri=uri, timeout=5)
+        assert "a password in an address" not in call(virt_info, capsys, uri=uri, timeout=5)
