@@ -110,6 +110,16 @@ def test_a_password_for_a_mount_is_refused_and_is_nowhere_repeated(
     assert logged == []
 
 
+@pytest.mark.parametrize("more", [{"host": "me:hunter22@nas"}, {"format": "cifs", "export": "//me:hunter22@nas/vms"}])
+def test_a_password_before_a_server_is_refused_and_is_nowhere_repeated(
+    more: dict[str, t.Any], logged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = call(virt_pool, capsys, **{**NFS, **more})
+    assert f"{list(more)[-1]}: a password does not belong here" in json.loads(answer)["msg"]
+    assert "hunter22" not in answer
+    assert logged == []
+
+
 @pytest.mark.parametrize("several", [True, False])
 def test_a_key_in_the_place_of_its_name_is_refused_and_is_nowhere_repeated(
     several: bool, logged: list[str], capsys: pytest.CaptureFixture[str]

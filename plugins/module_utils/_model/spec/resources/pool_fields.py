@@ -57,6 +57,8 @@ _PASSWORD = re.compile(r"((?:^|,)\s*(?:pass(?:word|wd)?2?\s*=|user(?:name)?\s*=[
 # What `ceph auth get-key` prints: type, time, length and 16 bytes of a key, or 32 of the newer kind (CryptoKey::encode
 # in Ceph's src/auth/Crypto.cc), in base64.
 _CEPH_KEY = re.compile(r"A[Qg][A-D][A-Za-z0-9+/]{33,61}={0,2}")
+# user:password@server, as other programs take it.
+_LOGIN = re.compile(r"/*[^/\s:@]*:[^\s@]+@")
 _MOUNT_OPTION = validators.pattern(r"[^\s,'\"\\]+", "an option of mount", "noatime")
 _DATASET = validators.pattern(r"[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9_.:-]+)*", "the name of a ZFS dataset", "tank/vms")
 # lvm(8), VALID NAMES.
@@ -95,16 +97,33 @@ def account(value: t.Any, where: str) -> int | str:
     return number_or_text(_ACCOUNT(value, where))
 
 
+@dataclass(frozen=True)
+class _WithoutLogin:
+    """A rule for a server, or what it exports, after one that refuses a password without repeating it."""
+
+    rule: validators.Rule
+
+    def __call__(self, value: t.Any, where: str) -> t.Any:
+        if _LOGIN.match(str(value)):
+            raise _password_error(where)
+        return self.rule(value, where)
+
+
+def _password_error(where: str) -> InputError:
+    return InputError(
+        "a password does not belong here: everybody who may look at the pool can read it",
+        where=where,
+        hint="Put it into a file that only root can read, and give credentials=FILE as one of mount_options: see "
+        "mount.cifs(8)",
+    )
+
+
 def mount_options(value: t.Any, where: str) -> tuple[str, ...]:
     """Options of mount(8): a list, or a text with commas as in fstab(5)."""
     words = value.split(",") if isinstance(value, str) else value
     for index, word in enumerate(words if isinstance(words, (list, tuple)) else ()):
         if without_password(str(word)) != str(word):
-            raise InputError(
-                "a password does not belong here: everybody who may look at the pool can read it",
-                where=f"{where}[{index}]",
-                hint="Put it into a file that only root can read, and give credentials=FILE: see mount.cifs(8)",
-            )
+            raise _password_error(f"{where}[{index}]")
     return tuple(validators.list_of(_MOUNT_OPTION)(words, where))
 
 
@@ -132,7 +151,9 @@ def secrets_in(options: t.Any) -> set[str]:
         return {found for value in options.values() for found in secrets_in(value)}
     if isinstance(options, (list, tuple)):
         return {found for item in options for found in secrets_in(item)}
-    is_secret = isinstance(options, str) and (without_password(options) != options or is_ceph_key(options))
+    if not isinstance(options, str):
+        return set()
+    is_secret = without_password(options) != options or is_ceph_key(options) or _LOGIN.match(options)
     return {options} if is_secret else set()
 
 
@@ -201,7 +222,7 @@ _PERMISSIONS: tuple[Field, ...] = (
     _NumberText("group", account, "target/permissions/group"),
     TextField("mode", file_mode, "target/permissions/mode"),
 )
-_SERVER = AttributeField("host", _HOST, "source/host@name")
+_SERVER = AttributeField("host", _WithoutLogin(_HOST), "source/host@name")
 _USER = AttributeField("user", validators.filled_line, "source/auth@username")
 
 
@@ -222,7 +243,7 @@ POOL_TABLES: dict[str, tuple[Field, ...]] = {
     "netfs": (
         _PATH,
         _SERVER,
-        AttributeField("export", _EXPORT, "source/dir@path"),
+        AttributeField("export", _WithoutLogin(_EXPORT), "source/dir@path"),
         _format("netfs"),
         AttributeField("protocol_version", _VERSION, "source/protocol@ver"),
         _MountOptionsField("mount_options"),
