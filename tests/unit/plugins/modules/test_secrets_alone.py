@@ -110,6 +110,17 @@ def test_a_password_for_a_mount_is_refused_and_is_nowhere_repeated(
     assert logged == []
 
 
+@pytest.mark.parametrize("several", [True, False])
+def test_a_password_in_an_option_that_is_none_is_not_repeated(
+    several: bool, logged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = {"name": "p", "password": "hunter22"}
+    answer = call(virt_pool, capsys, **({"pools": [one], "uri": "test:///default"} if several else one))
+    assert json.loads(answer)["failed"]
+    assert "hunter22" not in answer
+    assert logged == []
+
+
 @pytest.mark.parametrize("more", [{"host": "me:hunter22@nas"}, {"format": "cifs", "export": "//me:hunter22@nas/vms"}])
 def test_a_password_before_a_server_is_refused_and_is_nowhere_repeated(
     more: dict[str, t.Any], logged: list[str], capsys: pytest.CaptureFixture[str]

@@ -57,6 +57,8 @@ _PASSWORD = re.compile(r"((?:^|,)\s*(?:pass(?:word|wd)?2?\s*=|user(?:name)?\s*=[
 # What `ceph auth get-key` prints: type, time, length and 16 bytes of a key, or 32 of the newer kind (CryptoKey::encode
 # in Ceph's src/auth/Crypto.cc), in base64.
 _CEPH_KEY = re.compile(r"A[Qg][A-D][A-Za-z0-9+/]{33,61}={0,2}")
+# What a pool has no options for: libvirt has passwords in secrets.
+_MEANT_AS_SECRET = ("password", "passwd", "key")
 # user:password@server, as other programs take it.
 _LOGIN = re.compile(r"/*[^/\s:@]*:[^\s@]+@")
 _MOUNT_OPTION = validators.pattern(r"[^\s,'\"\\]+", "an option of mount", "noatime")
@@ -148,7 +150,8 @@ def is_ceph_key(text: str) -> bool:
 def secrets_in(options: t.Any) -> set[str]:
     """What has a password in it, or is a key, among the options of one pool or several: each is refused."""
     if isinstance(options, Mapping):
-        return {found for value in options.values() for found in secrets_in(value)}
+        meant = {str(options[word]) for word in _MEANT_AS_SECRET if options.get(word)}
+        return {*meant, *(found for value in options.values() for found in secrets_in(value))}
     if isinstance(options, (list, tuple)):
         return {found for item in options for found in secrets_in(item)}
     if not isinstance(options, str):
