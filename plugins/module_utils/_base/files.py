@@ -30,6 +30,8 @@ EXPORTS = "/var/lib/nfs/etab"
 UNITS = "/etc/systemd/system"
 # Blanks and backslashes in a path are octal there: proc(5).
 _WHERE = re.compile(r"Where\s*=")
+# Between the options of a client in the table of what is exported.
+_OPTIONS = re.compile(r"[(),\s]")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
@@ -212,17 +214,24 @@ def mount_of(path: str, mounts: t.Sequence[Mount]) -> Mount | None:
 
 
 def exported_directory(path: str, exports: str | None = None) -> str | None:
-    """The directory at or above a path that this host exports by NFS; None where none is.
+    """The directory at or above a path that this host exports by NFS, with what is at the path; None where none is.
 
     exports: another table than EXPORTS, in the same form.
     """
     try:
         with open(exports or EXPORTS, encoding="utf-8", errors="surrogateescape") as file:
-            directories = [_plain(line.partition("\t")[0].strip()) for line in file]
+            lines = [line.partition("\t") for line in file if line.strip()]
     except OSError:
         return None
-    way = f"{os.path.realpath(path)}/"
-    return next((one for one in directories if one and way.startswith(f"{os.path.realpath(one).rstrip('/')}/")), None)
+    way, mounts = f"{os.path.realpath(path)}/", read_mounts()
+    for word, _tab, clients in lines:
+        directory = _plain(word)
+        if way.startswith(f"{os.path.realpath(directory).rstrip('/')}/") and (
+            # Another file system that is mounted below it is not to be seen by clients: exports(5).
+            "crossmnt" in _OPTIONS.split(clients) or mount_of(directory, mounts) == mount_of(path, mounts)
+        ):
+            return directory
+    return None
 
 
 def missing_mount(path: str, table: str = MOUNTS, fstab: str = FSTAB, units: str = UNITS) -> str | None:

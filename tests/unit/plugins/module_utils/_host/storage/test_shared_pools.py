@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base import files
+from ansible_collections.brine.virt.plugins.module_utils._base.files import Mount
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import (
@@ -99,6 +100,18 @@ def test_what_this_host_exports_others_may_have(
     assert shared_because(pool(path=path)) == (words if exported else None)
     # Of another host this one's exports say nothing.
     assert shared_because(pool(path=path, local=False)) is None
+
+
+def test_a_file_system_below_what_is_exported_is_not_exported_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    etab = tmp_path / "etab"
+    monkeypatch.setattr(files, "read_mounts", lambda: [Mount("/", "ext4", "a"), Mount("/srv/vms", "xfs", "b")])
+    etab.write_text("/srv\t10.0.0.0/24(rw,hide,nocrossmnt)\n")
+    assert files.exported_directory("/srv/vms", str(etab)) is None
+    assert files.exported_directory("/srv/other", str(etab)) == "/srv"
+    etab.write_text("/srv\t10.0.0.0/24(rw,hide,crossmnt)\n")
+    assert files.exported_directory("/srv/vms", str(etab)) == "/srv"
 
 
 def test_pools_of_this_hypervisor_alone() -> None:
