@@ -250,13 +250,14 @@ def _require_whole(machine: Machine, old: SeedNote, draft: Draft, where: str) ->
 
 def _other_image(machine: Machine, image: ImageNote, hypervisor: Hypervisor) -> bool:
     """Whether the spec names another image than the one the machine was made from."""
-    if machine.image is None or machine.image == image.volume:
+    asked = next((disk.image for disk in machine.disks if disk.name == image.disk), None) or machine.image
+    if asked is None or asked == image.volume:
         return False
-    have, wanted = parse_image_volume(image.volume), parse_image_volume(machine.image)
+    have, wanted = parse_image_volume(image.volume), parse_image_volume(asked)
     try:
-        wanted = wanted or parse_image_volume(hypervisor.image(machine.image).volume)
+        wanted = wanted or parse_image_volume(hypervisor.image(asked).volume)
     except VirtError:
         # Gone from the store, or there in several versions: nothing but the name to compare this machine with.
-        return machine.image != image.name
+        return asked != image.name
     # The same content is the same image, whatever it is called.
     return have is None or wanted is None or have.digest != wanted.digest

@@ -597,6 +597,14 @@ def test_another_image_is_only_said(conn: t.Any) -> None:
     assert list(plan(conn, image="debian-0123456789abcdef.qcow2").outdated) == []
 
 
+def test_another_image_of_a_disk_is_said_too(conn: t.Any) -> None:
+    """The machine's own option is not the only place where its image is named."""
+    make(conn)
+    for image, said in (("debian", []), ("ubuntu", ["image"]), ("debain", ["image"])):
+        disks = [{"name": "system", "size": "20GiB", "image": image}]
+        assert list(plan(conn, image=None, disks=disks).outdated) == said
+
+
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p2p"
 
 
