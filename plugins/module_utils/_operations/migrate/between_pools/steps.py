@@ -148,6 +148,7 @@ class PoolMoveSteps:
         """The bytes of a disk that nobody writes to."""
 
         def copy() -> None:
+            self._require_same_file(disk)
             self.guard.begin(disk.volume.path)
             send_content(disk, self._conn, self.on_progress, self.context.stop)
             known = next(ref.identity for ref in self.writer.note.made if ref == disk.ref_there)
@@ -204,7 +205,7 @@ class PoolMoveSteps:
                 recheck_definition(self.machine)
                 copied = copied_volumes(self._conn, self.writer.note)
                 # All of them before the first one, and each once more: the others may have taken a while.
-                for disk, _one in copies:
+                for disk in self._disks:
                     self._require_same_file(disk)
                 words = self.migration.switched_words
                 self.migration.switched_words = "has some of its disks in the new pools"
@@ -229,7 +230,7 @@ class PoolMoveSteps:
         return Step(f"switch {self.machine.name} to {_names(self._disks)}", switch)
 
     def _require_same_file(self, disk: DiskMigration) -> None:
-        """Raise ConflictError when the path of a volume leads to another file than QEMU has been given, or to none."""
+        """Raise ConflictError when the path of a volume leads to another file than was created, or to none."""
         if file_id(disk.there.place) != self.files[disk.ref_there]:
             raise ConflictError(
                 f"{disk.there.place} is not there any more, or not the file that was created for the copy of disk "

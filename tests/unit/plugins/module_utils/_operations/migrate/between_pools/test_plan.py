@@ -379,18 +379,20 @@ def test_what_was_created_goes_when_it_is_rolled_back(
     assert "brinemove" not in domain.XMLDesc(0) + domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
 
 
+@pytest.mark.parametrize("off", [False, True])
 @pytest.mark.parametrize("changed", ["gone", "another"])
 @pytest.mark.parametrize("step", ["copy", "switch"])
 def test_a_volume_that_is_not_the_one_that_was_created_is_neither_copied_to_nor_switched_to(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, step: str
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, step: str, off: bool
 ) -> None:
     """A pool that is unmounted meanwhile, also lazily: QEMU would go on with a file that no path leads to."""
     locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
     monkeypatch.setattr(steps, "hypervisor_lock", locked)
     path = tmp_path / "fast" / "web1-data.raw"
-    path.parent.mkdir()
-    path.touch()
-    plan = world()(disks={"data": "fast"})
+    for file in (path, tmp_path / "slow" / path.name):
+        file.parent.mkdir()
+        file.touch()
+    plan = world(off=off)(disks={"data": "fast"})
     make, copying, switch = plan.before
     make.apply()
     if changed == "another":
