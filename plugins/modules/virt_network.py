@@ -59,8 +59,8 @@ options:
     description:
       - V(active) defines the network and starts it. This is the default.
       - V(inactive) defines it and stops it, unless a machine that runs has a nic on it, which is an error.
-      - V(absent) stops it and removes its definition, unless a machine has a nic on it, whether it runs or not, which
-        is an error that names the machines.
+      - V(absent) stops it and removes its definition, unless a machine has a nic on it, whether it runs or not, or has
+        one in a snapshot or a saved state, which is an error that names the machines.
     type: str
     choices: [active, inactive, absent]
   autostart:

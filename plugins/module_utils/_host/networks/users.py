@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ..._base.errors import HostError
-from ..._base.xml import attribute, read_description
+from ..._base.xml import attribute, etree, read_description
 from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
+from ..storage.users import descriptions_of
 from .existing import ExistingNetwork
+
+# What a machine can be brought back to: a checkpoint, and a backup that is being made, are none.
+_KEPT_STATES = ("domain", "domainsnapshot")
 
 
 @dataclass
@@ -65,7 +69,7 @@ def network_users(
                     users.unknown.append(exc.what)
                     continue
                 for nic in root.findall("devices/interface"):
-                    if attribute(nic, "source", "network") == network.name or attribute(nic, "source", "bridge") in own:
+                    if _is_on(nic, network, own):
                         found.add(name)
                         known.add(attribute(nic, "target", "dev") or "")
                     group = attribute(nic, "source", "portgroup")
@@ -75,6 +79,28 @@ def network_users(
     if ports_of is not None:
         users.ports = sorted({port for bridge in own for port in ports_of(bridge)} - known)
     return users
+
+
+def kept_states_on(conn: VirConnect, network: ExistingNetwork, bridges: Iterable[str]) -> list[str]:
+    """Snapshots and saved states, in words, whose machine has a nic on a network then: without it, it could not start
+    again. bridges: as in network_users. Raises VirtError."""
+    found, own = set(), set(bridges)
+    with translate_errors("cannot list the machines"):
+        domains = conn.listAllDomains(0)
+    for domain in domains:
+        with translate_errors("cannot inspect a machine"), suppress_codes(libvirt.VIR_ERR_NO_DOMAIN):
+            machine = f"machine {domain.name()}"
+            for words, text in descriptions_of(domain):
+                if words == machine or text is None:
+                    continue
+                root = read_description(words, text)
+                if root.tag in _KEPT_STATES and any(_is_on(nic, network, own) for nic in root.iter("interface")):
+                    found.add(words)
+    return sorted(found)
+
+
+def _is_on(nic: etree._Element, network: ExistingNetwork, own: set[str]) -> bool:
+    return attribute(nic, "source", "network") == network.name or attribute(nic, "source", "bridge") in own
 
 
 def _owners_of_ports(network: ExistingNetwork) -> set[str]:

@@ -156,6 +156,13 @@ def require_unused(
             if defined_too
             else "Shut down the machines first, or put the nics on another network",
         )
+    kept = view.kept_states(network) if defined_too else []
+    if kept:
+        raise ConflictError(
+            f"network {network.name} {what}: {', '.join(kept)} {'has a nic' if len(kept) == 1 else 'have nics'} on it",
+            where=where,
+            hint="Delete these first: without the network, their machine could not go back to them",
+        )
     if users.ports:
         raise ConflictError(
             f"network {network.name} {what}: {ports_words(users.ports)}",

@@ -20,7 +20,7 @@ from ..._host.facts.host_routes import (
     observe_routes,
 )
 from ..._host.networks.existing import ExistingNetwork, read_networks
-from ..._host.networks.users import NetworkUsers, network_users
+from ..._host.networks.users import NetworkUsers, kept_states_on, network_users
 from ..._model.spec.fields.table import Values
 from ..._model.spec.resources.network.table import OWN_BRIDGE, read_xml
 
@@ -64,6 +64,10 @@ class NetworkView:
     def users(self, network: ExistingNetwork) -> NetworkUsers:
         """Who is on a network now. Asked again each time."""
         return network_users(self.conn, network, own_bridges(network), self.ports_of)
+
+    def kept_states(self, network: ExistingNetwork) -> list[str]:
+        """The snapshots and saved states whose machine has a nic on a network then, in words."""
+        return kept_states_on(self.conn, network, own_bridges(network))
 
     def bridges_in_use(self) -> set[str]:
         """The bridges that libvirt has made for its networks."""

@@ -27,6 +27,9 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.plan import
 from ansible_collections.brine.virt.plugins.module_utils._operations.resources import ResourcePlan
 
 LAB: dict[str, t.Any] = {"name": "lab", "mode": "nat", "bridge": "virbr-lab", "addresses": ["192.0.2.1/24"]}
+MACHINE_ON = """<domain type='test'><name>web9</name><uuid>5e1d7a10-0000-4000-8000-000000000009</uuid>
+<memory unit='MiB'>64</memory><os><type>hvm</type></os>
+<devices><interface type='network'><source network='{network}'/></interface></devices></domain>"""
 LEASE = {"mac": "52:54:00:00:00:09", "name": "db1", "address": "192.168.122.9"}
 
 
@@ -69,6 +72,25 @@ def connections(*ends: tuple[str, str]) -> list[tuple[IPAddress, IPAddress]]:
 
 def route(network: str, interface: str, *, direct: bool = True) -> HostRoute:
     return HostRoute(ipaddress.ip_network(network), interface, direct)
+
+
+def test_a_network_that_a_snapshot_has_is_kept(conn: t.Any) -> None:
+    """Reverted, the machine would be stopped, and could not start without it."""
+    run(plan(conn, **LAB).steps)
+    xml = MACHINE_ON.format(network="lab")
+    machine = conn.defineXML(xml)
+    snapshot = machine.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>", 0)
+    conn.defineXML(xml.replace("'lab'", "'default'"))
+    with pytest.raises(ConflictError) as caught:
+        plan(conn, name="lab", state="absent")
+    assert str(caught.value) == (
+        "name: network lab is not removed: snapshot before of machine web9 has a nic on it."
+        " Delete these first: without the network, their machine could not go back to them"
+    )
+    # It may be stopped, as it is there for the machine's next start.
+    assert words(plan(conn, name="lab", state="inactive")) == ["stop network lab"]
+    snapshot.delete(0)
+    assert len(plan(conn, name="lab", state="absent").steps) == 2
 
 
 def test_a_new_network_is_defined_started_and_starts_with_the_host(conn: t.Any) -> None:
