@@ -126,7 +126,7 @@ options:
   dhcp:
     description:
       - What DHCP hands out, a mapping. libvirt has DHCP for one IPv4 and one IPv6 address of a network. Each range and
-        lease has to be in the prefix of one of O(addresses).
+        lease has to be in the prefix of one of O(addresses); of IPv6, dnsmasq takes a C(/64) or a smaller one.
       - C(ranges) is a list of C(start) and C(end), the first and the last address of each. Ranges must not overlap.
       - C(leases) is a list of fixed addresses. Each has C(address), and C(mac) or C(name) for IPv4, C(duid) or C(name)
         for IPv6; C(name) is also the name that the address gets in DNS. No address, C(mac), C(duid) or C(name) may

@@ -28,6 +28,8 @@ _OF_NAT = ("nat_ports", "nat_addresses", "nat_ipv6")
 _MOST_IN_RANGE = 65535
 # RFC 8200, section 5. Linux gives no address to an interface below, and the network does not start.
 _LEAST_IPV6_MTU = 1280
+# dnsmasq ends with "prefix length must be at least 64", and the network does not start.
+_LEAST_DHCP_PREFIX = 64
 _WITHOUT: tuple[t.Any, ...] = ((), {}, False, None)
 
 Place = t.Callable[[str], str]
@@ -247,6 +249,11 @@ def _home_of(host: str, row: Mapping[str, t.Any], addresses: Sequence[str], wher
             f"{what} is in none of the network's prefixes",
             where=where,
             hint=f"They are {known}" if known else "Give addresses too",
+        )
+    network = ipaddress.ip_interface(home).network
+    if network.version == 6 and network.prefixlen < _LEAST_DHCP_PREFIX:
+        raise InputError(
+            f"{network} is too large for DHCP", where=where, hint=f"Give the host an address in a /{_LEAST_DHCP_PREFIX}"
         )
     return home
 

@@ -159,6 +159,14 @@ MAC = "52:54:00:00:00:01"
             {**NET, "dhcp": {"lease_seconds": 3600}},
             "networks[0].dhcp: lease_seconds needs a range or a lease",
         ),
+        (
+            {**NET, "addresses": ["fd00::1/56"], "dhcp": {"ranges": [{"start": "fd00::5", "end": "fd00::9"}]}},
+            "networks[0].dhcp.ranges[0]: fd00::/56 is too large for DHCP. Give the host an address in a /64",
+        ),
+        (
+            {**NET, "addresses": ["fd00::1/63"], "dhcp": {"leases": [{"address": "fd00::a", "name": "a"}]}},
+            "networks[0].dhcp.leases[0]: fd00::/63 is too large for DHCP. Give the host an address in a /64",
+        ),
         ({**NET, "dhcp": {"boot_file": ""}}, "networks[0].dhcp.boot_file: it is empty. Leave it out"),
         (
             {**NET, "dhcp": {"boot_file": "x", "ranges": [{"start": "2001:db8::5", "end": "2001:db8::9"}]}},
