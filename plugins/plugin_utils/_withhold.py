@@ -13,6 +13,7 @@ import secrets
 import typing as t
 from collections.abc import Mapping
 
+from ..module_utils._host.progress import PROGRESS_FILE
 from ..module_utils._model.withheld import OPTION, all_masked, as_option, masked, masks_of, placeholder
 from ..module_utils._seeding.secret_values import without_secrets
 
@@ -45,7 +46,7 @@ class Withheld:
         answer: dict[str, t.Any] = all_masked(dict(result), self._masks)
         invocation = answer.get("invocation")
         if isinstance(invocation, dict) and isinstance(invocation.get("module_args"), dict):
-            for name in self._beside:
+            for name in (PROGRESS_FILE, *self._beside):
                 invocation["module_args"].pop(name, None)
         return answer
 

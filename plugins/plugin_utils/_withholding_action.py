@@ -11,6 +11,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from ..module_utils._host.progress import PROGRESS_FILE
 from ..module_utils._model.withheld import OPTION
 from ._progress import progress_shown
 from ._withhold import Withheld
@@ -33,7 +34,7 @@ class WithholdingAction(ActionBase):
         """The result of the module."""
         super().run(tmp, task_vars)
         beside = self.beside(task_vars or {})
-        for name in (OPTION, *beside):
+        for name in (OPTION, PROGRESS_FILE, *beside):
             if name in self._task.args:
                 raise AnsibleActionFail(f"{name}: not for tasks")
         withheld = Withheld(self._task.args, beside)

@@ -12,11 +12,14 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.brine.virt.plugins.action.virt_init import ActionModule
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import HOST_NAME, OPTION
 from ansible_collections.brine.virt.plugins.plugin_utils import _withholding_action
 
 
-def run(monkeypatch: pytest.MonkeyPatch, args: dict[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
+def run(
+    monkeypatch: pytest.MonkeyPatch, args: dict[str, t.Any], *, check_mode: bool = False, async_val: int = 0
+) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
     """What the module gets, and the task's result."""
     given: dict[str, t.Any] = {}
 
@@ -26,8 +29,12 @@ def run(monkeypatch: pytest.MonkeyPatch, args: dict[str, t.Any]) -> tuple[dict[s
 
     monkeypatch.setattr(_withholding_action.ActionBase, "run", lambda *_words: {})
     action = object.__new__(ActionModule)
-    task = types.SimpleNamespace(args=args, async_val=0)
-    for name, value in (("_task", task), ("_connection", None), ("_execute_module", execute)):
+    task = types.SimpleNamespace(args=args, check_mode=check_mode, async_val=async_val)
+    for name, value in (
+        ("_task", task),
+        ("_connection", types.SimpleNamespace(has_native_async=False)),
+        ("_execute_module", execute),
+    ):
         monkeypatch.setattr(action, name, value, raising=False)
     return given, action.run(task_vars={"inventory_hostname": "hv1"})
 
@@ -35,11 +42,20 @@ def run(monkeypatch: pytest.MonkeyPatch, args: dict[str, t.Any]) -> tuple[dict[s
 def test_the_module_is_told_what_the_inventory_calls_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
     given, result = run(monkeypatch, {"name": "web1"})
     assert given.pop(OPTION) is not None
+    assert given.pop(PROGRESS_FILE).startswith("/tmp/")
     assert given == {"name": "web1", HOST_NAME: "hv1"}
     assert result["invocation"]["module_args"] == {"name": "web1"}
 
 
-@pytest.mark.parametrize("name", [OPTION, HOST_NAME])
+@pytest.mark.parametrize("words", [{"check_mode": True}, {"async_val": 10}])
+def test_nobody_is_told_of_the_progress_of_what_nobody_waits_for(
+    monkeypatch: pytest.MonkeyPatch, words: dict[str, t.Any]
+) -> None:
+    given, _result = run(monkeypatch, {"name": "web1"}, **words)
+    assert HOST_NAME in given and PROGRESS_FILE not in given
+
+
+@pytest.mark.parametrize("name", [OPTION, HOST_NAME, PROGRESS_FILE])
 def test_what_goes_beside_the_options_is_no_option(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     with pytest.raises(AnsibleActionFail, match=f"{name}: not for tasks"):
         run(monkeypatch, {"name": "web1", name: "x"})

@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE
 from ansible_collections.brine.virt.plugins.module_utils._operations.create import decision
 from ansible_collections.brine.virt.plugins.modules import virt_claim, virt_init
 
@@ -53,7 +54,7 @@ def fail(**result: t.Any) -> t.NoReturn:
 def init(check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
     empty = {name: argument.get("default") for name, argument in virt_init.ARGUMENTS.items()}
     module = types.SimpleNamespace(
-        params={"uri": "", **empty, **SPEC, "seed": {"method": "none"}, **params},
+        params={"uri": "", PROGRESS_FILE: None, **empty, **SPEC, "seed": {"method": "none"}, **params},
         check_mode=check_mode,
         warn=lambda _text: None,
         fail_json=fail,
