@@ -197,9 +197,9 @@ def unseen(
         return first, f"it is on {first}, as the inventory says, {no_answer([first], silent)}"
     elsewhere = silent_among(seen, silent)
     if elsewhere:
-        # An entry that names another one may be older than a move.
+        # An entry that names another one may be older than a move. Without one, it may have gone elsewhere since.
         said = f"its entry says {home}, and it" if home is not None else "it"
-        return elsewhere[0], (
+        return elsewhere[0] if home is not None else None, (
             f"{said} was seen on {' and '.join(elsewhere)}, {no_answer(elsewhere, silent)}: created on "
             f"{home or 'another one'} as well, it would exist twice, with the same addresses. "
             f"{_way_out(elsewhere[0], silent)}"

@@ -164,8 +164,8 @@ def test_memory_is_that_of_the_numa_cells(host: Host) -> None:
         host.plan({**spec, "memory": "128MiB"})
     host.make({**spec, "memory": "64MiB"})
     with pytest.raises(InputError, match=wrong.replace("machines\\[0\\].", "")):
-        read_known(host, {"memory": "128MiB"})
-    assert read_known(host, {"memory": "64MiB"})
+        read_known(host, {"vcpus": 2, "memory": "128MiB"})
+    assert read_known(host, {"vcpus": 2, "memory": "64MiB"})
     more = [{**cells[0], "memory": "96MiB"}, cells[1]]
     host.make({**spec, "memory": "128MiB", "cpu": {"numa": more}})
     assert "<memory unit='KiB'>131072</memory>" in host.conn.lookupByName("a").XMLDesc(2)
