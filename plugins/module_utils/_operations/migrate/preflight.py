@@ -311,9 +311,9 @@ def _check_secrets_and_filters(machine: SourceMachine, target: MigrationTarget, 
     """What its next start, or its arrival, needs of libvirt there. Nothing is asked for a machine that names none."""
     conn, both = target.hypervisor.conn, (machine.running_xml, machine.defined_xml)
     lookups = {
-        "uuid": lambda name: conn.secretLookupByUUIDString(name),
+        "uuid": conn.secretLookupByUUIDString,
         "usage": lambda name: conn.secretLookupByUsage(libvirt.VIR_SECRET_USAGE_TYPE_VOLUME, name),
-        "filter": lambda name: conn.nwfilterLookupByName(name),
+        "filter": conn.nwfilterLookupByName,
     }
     needed = [secret for xml in both for secret in encryption_secrets(xml)]
     needed += [("filter", name) for xml in both for name in network_filters(xml)]

@@ -669,7 +669,7 @@ def test_an_own_authority_that_is_renewed_under_its_name_keeps_what_was_revoked(
         assert revoked_by(cloud.read(PLACES[0][1])) == {"CN=Company": serials["hv2"] | serials["hv3"]}
     assert not cloud.keep("hv1", **new.options)["changed"]
     # The former one's key is not needed for it.
-    assert not [path for path in (cloud.place / "authority").glob("*.key")]
+    assert not list((cloud.place / "authority").glob("*.key"))
 
 
 def test_a_host_that_joins_changes_nothing_on_the_others(cloud: Cloud) -> None:

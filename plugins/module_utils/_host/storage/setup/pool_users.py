@@ -79,7 +79,7 @@ def _that_name(usage: Usage, name: str, root: etree._Element, *, local: bool) ->
     directory = posixpath.normpath(root.findtext("target/path") or "/nowhere")
     directories = {directory, real(directory)}
     for path, those in users.by_path.items():
-        if any(_is_inside(one, kind, root, home) for one in {path, real(path)} for home in directories):
+        if any(_is_inside(one, kind, root, home) for one in (path, real(path)) for home in directories):
             found |= those
     if kind in _PLACES:
         protocol, word = _PLACES[kind]

@@ -286,8 +286,12 @@ def test_an_image_that_gets_a_name_later_is_the_newest_of_it(
     """New content as staging, then other content as prod, then the new content as prod too: as a link to the old file,
     or, where no time can be noted, as a file of its own."""
     (tmp_path / "other.img").write_bytes(b"\x02" * 1024)
+
+    def refuse(*_args: t.Any) -> None:
+        raise OSError(errno.ENOTSUP, "")
+
     if not noted:
-        monkeypatch.setattr(os, "setxattr", lambda *_args: (_ for _ in ()).throw(OSError(errno.ENOTSUP, "")))
+        monkeypatch.setattr(os, "setxattr", refuse)
     task(name="staging", path=source)
     first = task(name="prod", path=f"{tmp_path}/other.img")["image"]["volume"]
     last = task(name="prod", path=source)["image"]["volume"]
