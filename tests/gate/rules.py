@@ -46,6 +46,7 @@ COLLECTION = "ansible_collections.brine.virt."
 PREFIX = f"{COLLECTION}plugins."
 MODULE_UTILS = Path("plugins/module_utils")
 MOLECULE = Path("extensions/molecule")
+TEMPLATED = ("playbooks", "roles")
 LIBVIRT_HOME = MODULE_UTILS / "_host/connection.py"
 LXML_HOME = Path("plugins/module_utils/_base/xml.py")
 PARSERS = {
@@ -367,6 +368,27 @@ def check_assignments() -> Iterator[str]:
                 yield f"{source}:{node.lineno}: ansible-doc cannot read an assignment to several names at once"
 
 
+# Ansible's filters for sets, and what may come of their result: its order is another one in each run.
+_SET_FILTER = re.compile(r"\|\s*(union|intersect|difference|symmetric_difference)\(")
+_AFTER_SETS = re.compile(r"[\s)]*\|\s*(sort|length|union|intersect|difference|symmetric_difference)\b")
+
+
+def check_orders() -> Iterator[str]:
+    """Yield each filter for sets in roles and playbooks whose result is neither sorted nor counted."""
+    for path in sorted(path for kind in ("yml", "j2") for top in TEMPLATED for path in Path(top).rglob(f"*.{kind}")):
+        text = path.read_text(encoding="utf-8")
+        for found in _SET_FILTER.finditer(text):
+            end, open_ones = found.end(), 1
+            while open_ones:
+                open_ones += {"(": 1, ")": -1}.get(text[end], 0)
+                end += 1
+            if not _AFTER_SETS.match(text, end):
+                yield (
+                    f"{path}:{text.count(chr(10), 0, found.start()) + 1}: what {found[1]} gives has another order in"
+                    " each run. Sort it, or take select and reject"
+                )
+
+
 def check_layout() -> Iterator[str]:
     """Yield roles without README, argument spec or scenario, and playbooks without one or that cannot be called."""
     for role in sorted(path for path in Path("roles").glob("*") if path.is_dir()):
@@ -406,6 +428,7 @@ def main() -> int:
         *check_action_group(),
         *check_filter_documentation(),
         *check_assignments(),
+        *check_orders(),
         *check_layout(),
         *broken_in_pages(),
     ]

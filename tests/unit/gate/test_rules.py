@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.tests.gate.rules import check_assignments, check_layout
+from ansible_collections.brine.virt.tests.gate.rules import check_assignments, check_layout, check_orders
 
 SCENARIO = Path("extensions/molecule/stir")
 
@@ -58,3 +58,15 @@ def test_several_names_at_once_are_nothing_for_ansible_doc() -> None:
     source = Path("plugins/lookup/stirred.py")
     source.write_text("A = B = 1\nC, D = 1, 2\n", encoding="utf-8")
     assert [line.rpartition(": ")[0] for line in check_assignments()] == [f"{source}:2"]
+
+
+def test_what_has_another_order_in_each_run_is_named() -> None:
+    source = Path("playbooks/stir.yml")
+    source.write_text(
+        "a: \"{{ [reason] | union(['x', f()]) | join(': ') }}\"\n"
+        "b: \"{{ (mine | difference(f('y')) | intersect(z)) | sort }}\"\n"
+        'c: "{{ mine | intersect(z) | length > 0 }}"\n'
+        'd: "{{ mine | difference(z) }}"\n',
+        encoding="utf-8",
+    )
+    assert [line.partition(": ")[0] for line in check_orders()] == [f"{source}:1", f"{source}:4"]

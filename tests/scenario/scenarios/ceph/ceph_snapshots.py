@@ -27,36 +27,6 @@ _COUNT = (
     "i=0; while :; do i=$((i+1)); for d in vdb vdc; do echo $i | dd of=/dev/$d conv=fsync bs=512 seek=8 2>/dev/null; "
     "done; [ $((i % 20)) = 0 ] && echo AT $i; done &"
 )
-# Ends itself by SIGKILL: when the cluster has the snapshot and libvirt does not know it (described); while the machine
-# is held (held); between its two disks (half); when all is rolled back, and the description is not (back).
-_KILLED = """
-import os, signal, sys, time
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import held, machines, plan
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import rolling_back, take
-where, name = sys.argv[1:]
-def die(*_words, **_more):
-    os.kill(os.getpid(), signal.SIGKILL)
-def half(volumes, snapshot, real=rolling_back.in_cluster.roll_back):
-    real(volumes[:1], snapshot)
-    die()
-def back(*words, real=rolling_back.redefine, seen=[]):
-    die() if seen else seen.append(words)
-    real(*words)
-place, word, instead = {
-    "described": (take, "record_xml", die),
-    "held": (held, "let_go", die),
-    "half": (rolling_back.in_cluster, "roll_back", half),
-    "back": (rolling_back, "redefine", back),
-}[where]
-setattr(place, word, instead)
-state = "reverted" if where in ("half", "back") else "present"
-request = plan.SnapshotRequest(state, time.time(), (name,), force=True)
-with open_connection("qemu:///system") as conn:
-    results = machines.plan_snapshots(conn, ["MACHINE"], request)
-    machines.carry_out(conn, results, request, concurrency=1, lock_seconds=60)
-    print(results)
-""".replace("MACHINE", NAME)
 
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
@@ -228,9 +198,10 @@ def _kill(cloud: Cloud, where: str, name: str) -> None:
     host = home(cloud, NAME)
     driver = KillDriver(host, _DIRECTORY)
     driver.install(cloud)
-    answer = cloud.run(*cloud.lab_command, "ssh", host, f"cat > {_DIRECTORY}/killed.py", stdin=_KILLED.encode())
+    text = (cloud.root / "tests/scenario/driving/kill_snapshots.py").read_bytes()
+    answer = cloud.run(*cloud.lab_command, "ssh", host, f"cat > {_DIRECTORY}/kill_snapshots.py", stdin=text)
     must(answer.status == 0, answer.text)
-    answer = cloud.lab("ssh", host, f"cd {_DIRECTORY} && python3 killed.py {where} {name}")
+    answer = cloud.lab("ssh", host, f"cd {_DIRECTORY} && python3 kill_snapshots.py {where} {NAME} {name}")
     must(answer.status in (137, 255), f"the run was to be killed, and ended with {answer.status}: {answer.text}")
     driver.remove(cloud)
 
