@@ -9,7 +9,7 @@ import contextlib
 import typing as t
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import make_uri
-from ansible_collections.brine.virt.plugins.plugin_utils._progress import show
+from ansible_collections.brine.virt.plugins.plugin_utils._progress import is_watched, show
 from ansible_collections.brine.virt.plugins.plugin_utils._progress_action import ProgressAction
 
 
@@ -23,7 +23,7 @@ class ActionModule(ProgressAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """The result of the module."""
         result = super().run(tmp, task_vars)
-        if self.is_shown:
+        if is_watched(self._task):
             for machine in result.get("machines") or ():
                 # The result itself says it too, and it stands whatever is said of it here.
                 with contextlib.suppress(Exception):

@@ -134,16 +134,17 @@ class VirtModule(AnsibleModule):
 
     def fail_json(self, msg: str, **more: t.Any) -> t.NoReturn:
         """End the module with an error, which repeats the options only where no secret stands in them."""
-        super().fail_json(msg, **{**more, **self._instead_of_options()})
+        super().fail_json(msg, **{**more, **self._repeated_options()})
 
     def exit_json(self, **result: t.Any) -> t.NoReturn:
         """End the module with a result, which repeats the options only where no secret stands in them."""
-        super().exit_json(**{**result, **self._instead_of_options()})
+        super().exit_json(**{**result, **self._repeated_options()})
 
-    def _instead_of_options(self) -> dict[str, t.Any]:
-        if self._secrets is None or not self._secrets.anywhere(self.params):
-            return {}
-        return {"invocation": {"module_args": self._secrets.hidden}}
+    def _repeated_options(self) -> dict[str, t.Any]:
+        if self._secrets is not None and self._secrets.anywhere(self.params):
+            return {"invocation": {"module_args": self._secrets.hidden}}
+        given = {name: value for name, value in self.params.items() if name not in self._beside}
+        return {"invocation": {"module_args": given}}
 
 
 def make_plain_module(

@@ -17,6 +17,7 @@ import threading
 import typing as t
 import uuid
 
+from ansible.playbook.task import Task
 from ansible.plugins.connection import ConnectionBase
 from ansible.plugins.loader import connection_loader
 from ansible.utils.display import Display
@@ -74,6 +75,12 @@ def own_connection(connection: ConnectionBase) -> ConnectionBase | None:
         _write_quietly(f"no progress is shown: {exc}")
         return None
     return own
+
+
+def is_watched(task: Task) -> bool:
+    """Whether anybody is told how far a task is. Check mode takes no time, and for what goes on in the background
+    nobody reads on."""
+    return not (task.check_mode or task.async_val)
 
 
 @contextlib.contextmanager

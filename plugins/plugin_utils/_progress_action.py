@@ -9,7 +9,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ._progress import progress_shown
+from ._progress import is_watched, progress_shown
 
 
 class ProgressAction(ActionBase):
@@ -30,7 +30,7 @@ class ProgressAction(ActionBase):
         super().run(tmp, task_vars)
         host = str((task_vars or {}).get("inventory_hostname") or "") if self.begins_with_host else ""
         in_background = bool(self._task.async_val) and not self._connection.has_native_async
-        with progress_shown(self._connection, self.options(task_vars), host, wanted=self.is_shown) as args:
+        with progress_shown(self._connection, self.options(task_vars), host, wanted=is_watched(self._task)) as args:
             return dict(
                 self._execute_module(
                     module_name=self.module, module_args=args, task_vars=task_vars, wrap_async=in_background
@@ -40,8 +40,3 @@ class ProgressAction(ActionBase):
     def options(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
         """The options for the module; an action may know better what those of the task mean."""
         return dict(self._task.args)
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether anybody is told of the progress: nobody reads on for a task that goes on in the background."""
-        return not (self._task.check_mode or self._task.async_val)

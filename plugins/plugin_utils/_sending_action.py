@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._base.errors import VirtError
 from ..module_utils._host.progress import ProgressMeter
 from ..module_utils._model.withheld import OPTION
-from ._progress import follow_size, progress_shown, show_of
+from ._progress import follow_size, is_watched, progress_shown, show_of
 from ._withhold import Withheld
 
 TaskVars = dict[str, t.Any] | None
@@ -79,19 +79,11 @@ class SendingAction(ActionBase):
         """The module's result with these options, without what is secret in them."""
         if OPTION in args:
             raise AnsibleActionFail(f"{OPTION}: not for tasks")
-        shown = not self._task.check_mode
+        shown = is_watched(self._task)
         with progress_shown(self._connection, args, host_of(task_vars), wanted=shown) as args:
             withheld = Withheld(args)
             result = self._execute_module(module_name=self.module, module_args=withheld.args, task_vars=task_vars)
-            return self._without_ours(withheld.cleaned(result))
-
-    def _without_ours(self, result: dict[str, t.Any]) -> dict[str, t.Any]:
-        """A module's result without what was sent beside the task's options."""
-        called_with = (result.get("invocation") or {}).get("module_args")
-        if isinstance(called_with, dict):
-            for name in [name for name in called_with if name.startswith("_") and name not in self._task.args]:
-                del called_with[name]
-        return result
+            return withheld.cleaned(result)
 
 
 def host_of(task_vars: TaskVars) -> str:

@@ -13,7 +13,6 @@ import secrets
 import typing as t
 from collections.abc import Mapping
 
-from ..module_utils._host.progress import PROGRESS_FILE
 from ..module_utils._model.withheld import OPTION, all_masked, as_option, masked, masks_of, placeholder
 from ..module_utils._seeding.secret_values import without_secrets
 
@@ -31,8 +30,7 @@ class Withheld:
         self._found: set[str] = set()
         args = without_secrets(options, self._take_out)
         self._masks = masks_of(self._found)
-        self._beside = {**(beside or {}), OPTION: as_option(self._values, self._masks)}
-        self.args = {**args, **self._beside}
+        self.args = {**args, **(beside or {}), OPTION: as_option(self._values, self._masks)}
 
     def _take_out(self, value: t.Any, found: t.Collection[str]) -> str:
         self._found.update(found)
@@ -43,12 +41,7 @@ class Withheld:
 
     def cleaned(self, result: Mapping[str, t.Any]) -> dict[str, t.Any]:
         """The result of a module without what is secret; asterisks stand in its place."""
-        answer: dict[str, t.Any] = all_masked(dict(result), self._masks)
-        invocation = answer.get("invocation")
-        if isinstance(invocation, dict) and isinstance(invocation.get("module_args"), dict):
-            for name in (PROGRESS_FILE, *self._beside):
-                invocation["module_args"].pop(name, None)
-        return answer
+        return t.cast("dict[str, t.Any]", all_masked(dict(result), self._masks))
 
     def cleaned_text(self, text: str) -> str:
         """The same of a text, such as a complaint about the options."""

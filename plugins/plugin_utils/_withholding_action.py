@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils._host.progress import PROGRESS_FILE
 from ..module_utils._model.withheld import OPTION
-from ._progress import progress_shown
+from ._progress import is_watched, progress_shown
 from ._withhold import Withheld
 
 
@@ -39,7 +39,7 @@ class WithholdingAction(ActionBase):
                 raise AnsibleActionFail(f"{name}: not for tasks")
         withheld = Withheld(self._task.args, beside)
         host = str((task_vars or {}).get("inventory_hostname") or "")
-        wanted = self.tells_progress and not (self._task.check_mode or self._task.async_val)
+        wanted = self.tells_progress and is_watched(self._task)
         with progress_shown(self._connection, withheld.args, host, wanted=wanted) as args:
             result = self._execute_module(
                 module_name=self.module,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.module_utils.common.parameters import PASS_VARS
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.brine.virt.plugins.module_utils._host import progress
@@ -49,7 +50,11 @@ def test_it_is_written_to_when_it_is_sent(
         progress.ProgressFile, "write_line", lambda file, line: lines.append(f"{file._file is not None} {line}")
     )
     sent = {"_progress_file": str(tmp_path / "progress")}
-    result = run(virt_wait, capsys, uri=node_uri, names=["db1"], timeout=1, **sent)
+    # As for a task of a run with -vvv, which newer releases of ansible-core tell the module.
+    more = {"_ansible_inject_invocation": True} if "inject_invocation" in PASS_VARS else {}
+    result = run(virt_wait, capsys, uri=node_uri, names=["db1"], timeout=1, **sent, **more)
     assert "db1 is not reachable" in result["msg"]
+    assert result["invocation"]["module_args"]["names"] == ["db1"]
+    assert "_progress_file" not in result["invocation"]["module_args"]
     assert lines and all(line.startswith("True ") for line in lines)
     assert list(tmp_path.iterdir()) == []
