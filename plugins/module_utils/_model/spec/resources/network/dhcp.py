@@ -30,6 +30,7 @@ from ...fields.table import (
 )
 from ...network import domain
 from .addressing import ADDRESS, address, boot_home, house
+from .dnsmasq import in_dnsmasq
 from .rows import same, same_row
 
 # The shortest that dnsmasq takes; 0 is for ever (virNetworkDHCPLeaseTimeDefParseXML in src/conf/network_conf.c).
@@ -165,9 +166,9 @@ def _all_entries(parent: etree._Element) -> list[etree._Element]:
 DHCP: tuple[Field, ...] = (
     _Entries("ranges", "range", RANGE, ("start", "end")),
     _Entries("leases", "host", LEASE, ("address",)),
-    _BootField("boot_file", "dhcp/bootp", "file", validators.filled_line),
+    _BootField("boot_file", "dhcp/bootp", "file", in_dnsmasq(validators.filled_line)),
     _BootField("boot_server", "dhcp/bootp", "server", address),
-    _BootField("tftp_root", "tftp", "root", validators.path),
+    _BootField("tftp_root", "tftp", "root", in_dnsmasq(validators.path)),
     _LeaseSecondsField(),
 )
 

@@ -15,6 +15,7 @@ from ...fields import validators
 from ...fields.table import AttributeField, Field, Values, check_table, drop, make, read_table
 from ...network import domain
 from .addressing import ADDRESS, address
+from .dnsmasq import in_dnsmasq
 from .rows import RowsField, same
 
 _NUMBER16 = validators.whole_number(0, 65535)
@@ -46,8 +47,8 @@ DNS_HOST: tuple[Field, ...] = (AttributeField("address", address, "@ip", ADDRESS
 # What is not allowed in them: virNetworkDNSTxtDefParseXML and virNetworkDNSSrvDefParseXML in libvirt's
 # src/conf/network_conf.c.
 DNS_TXT: tuple[Field, ...] = (
-    AttributeField("name", validators.pattern(r"[!-+\--~]+", "the name of a TXT record", "example.org"), "@name"),
-    AttributeField("value", validators.line, "@value"),
+    AttributeField("name", validators.pattern(r"[!#-+\--~]+", "the name of a TXT record", "example.org"), "@name"),
+    AttributeField("value", in_dnsmasq(validators.line), "@value"),
 )
 DNS_SRV: tuple[Field, ...] = (
     AttributeField("service", validators.pattern(r"[A-Za-z0-9_+/*-]{1,255}", "a service", "ldap"), "@service"),

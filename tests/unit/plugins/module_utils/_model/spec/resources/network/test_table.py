@@ -250,6 +250,15 @@ def test_the_words_of_others_are_understood() -> None:
         ({"dns": {"hosts": [{"address": "192.0.2.5", "names": []}]}}, "dns.hosts[0].names: no name is given"),
         ({"dns": {"txt": [{"name": "a,b", "value": "x"}]}}, "dns.txt[0].name: 'a,b' is not the name of a TXT record"),
         ({"dns": {"txt": [{"name": "a", "value": "x\ny"}]}}, "dns.txt[0].value: the text has more than one line"),
+        ({"dns": {"txt": [{"name": 'a"b', "value": "x"}]}}, "dns.txt[0].name: 'a\"b' is not the name of a TXT record"),
+        ({"dns": {"txt": [{"name": "a", "value": 'say "no'}]}}, 'dns.txt[0].value: a " has no second one'),
+        ({"dns": {"txt": [{"name": "a", "value": '"no\\"'}]}}, 'dns.txt[0].value: a " has no second one'),
+        (
+            {"dns": {"txt": [{"name": "a", "value": "no #1"}]}},
+            "dns.txt[0].value: what follows # is a comment for dnsmasq",
+        ),
+        ({"dhcp": {"boot_file": 'pxe"linux'}}, 'dhcp.boot_file: a " has no second one'),
+        ({"dhcp": {"tftp_root": '/srv/"x'}}, 'dhcp.tftp_root: a " has no second one'),
         ({"dns": {"srv": [{"service": "a b", "protocol": "tcp"}]}}, "dns.srv[0].service: 'a b' is not a service"),
         ({"routes": [{"to": "0.0.0.0/0", "via": "192.0.2.5"}]}, "routes[0].to: '0.0.0.0/0' is the default route"),
         ({"portgroups": [{"name": "a"}, {"name": "a"}]}, "portgroups[1].name: the port group a is given twice"),
@@ -264,3 +273,8 @@ def test_what_is_wrong_is_said_with_its_place(options: dict[str, t.Any], words: 
     with pytest.raises(InputError) as caught:
         check_options(options, "")
     assert str(caught.value).startswith(words)
+
+
+@pytest.mark.parametrize("value", ["a#1", '"a #1"', '"a,b" c', '"say \\"no\\""', "it's", 'a "b" c', '"C:\\\\"'])
+def test_what_dnsmasq_reads_as_it_is_written_is_taken(value: str) -> None:
+    assert check_options({"dns": {"txt": [{"name": "a", "value": value}]}}, "")["dns"]["txt"][0]["value"] == value
