@@ -35,9 +35,9 @@ def die(*_words: t.Any, **_more: t.Any) -> t.NoReturn:
     raise AssertionError("SIGKILL came back")
 
 
-def half(volumes: t.Any, snapshot: t.Any) -> None:
+def half(volumes: t.Any, *more: t.Any) -> None:
     """Roll back the first disk alone."""
-    _roll_back(volumes[:1], snapshot)
+    _roll_back(volumes[:1], *more)
     die()
 
 
