@@ -11,21 +11,17 @@ secret: the user of the connection, who need not be root, reads them.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
 import time
 import typing as t
 from dataclasses import dataclass
 
-from .._base.errors import InputError
 from .._base.xml import MIB
 from .._model.spec.fields.units import format_size
 
 # What the action plugin calls the path, which it sends beside the module's options.
 PROGRESS_FILE = "_progress_file"
-# A host that has no room for a line has room for the work, perhaps.
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE})
 # Nothing is said of what is over before anybody would ask.
 QUIET_SECONDS = 3.0
 # A line comes every two seconds at first. What takes long is told less often, or an hour would fill the screen.
@@ -40,22 +36,19 @@ _CRAWL = 1024
 
 
 class ProgressFile:
-    """Lines appended to a file that is made for this run. Without a path nothing is written, and nobody need ask."""
+    """Lines appended to a file that is made for this run. Without a path nothing is written, and nobody need ask; nor
+    is it where the file cannot be made: the disk is full, somebody else has made one. The work itself goes on."""
 
     def __init__(self, path: str | None) -> None:
         self._lock = threading.Lock()
         self._file: int | None = None
         if path is None:
             return
-        try:
+        with contextlib.suppress(OSError):
             # Not over anything that is there, and through no link: the folder is anybody's.
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             self._file = os.open(path, flags, 0o644)
             os.fchmod(self._file, 0o644)
-        except OSError as exc:
-            if exc.errno in _FULL:
-                return
-            raise InputError(f"cannot create the file {path}: {exc.strerror}") from exc
 
     @property
     def is_read(self) -> bool:
@@ -71,12 +64,12 @@ class ProgressFile:
 
 @contextlib.contextmanager
 def progress_file(path: str | None) -> t.Iterator[ProgressFile]:
-    """The file for the block; it is removed after it."""
+    """The file for the block; it is removed after it, if this run has made it."""
     file = ProgressFile(path)
     try:
         yield file
     finally:
-        if path is not None:
+        if path is not None and file.is_read:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import progress_file
 
 
@@ -36,13 +35,15 @@ def test_without_a_path_nothing_happens() -> None:
         file.write_line("nobody asks")
 
 
-def test_a_file_or_link_that_is_there_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_or_link_that_is_there_is_left_alone_and_the_work_goes_on(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine", encoding="utf-8")
     (tmp_path / "link").symlink_to(tmp_path / "new")
-    for name in ("mine", "link"):
-        with pytest.raises(InputError), progress_file(str(tmp_path / name)):
-            pass
+    for name in ("mine", "link", "no folder/progress"):
+        with progress_file(str(tmp_path / name)) as file:
+            assert not file.is_read
+            file.write_line("nobody hears")
     assert (tmp_path / "mine").read_text(encoding="utf-8") == "mine"
+    assert (tmp_path / "link").is_symlink()
     assert not (tmp_path / "new").exists()
 
 
