@@ -21,7 +21,6 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection
     require_whole_file,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressMeter
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, read_content_checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     check_image_header,
@@ -29,8 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.header imp
     virtual_size,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import image_name
-from ansible_collections.brine.virt.plugins.plugin_utils._progress import show_of
-from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction, host_of
+from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction
 
 _TIMEOUT_SECONDS = 3600.0
 
@@ -48,14 +46,13 @@ class ActionModule(SendingAction):
             return self.run_module(args, task_vars)
 
         subject = str(args.get("name"))
-        meter = ProgressMeter(show_of(host_of(task_vars)), subject)
         return have_file(
             self.local_path(str(args["src"])),
             args,
             ask=lambda asked: self.run_module(asked, task_vars),
             send=lambda path: self.send(path, task_vars, subject),
             check_mode=bool(self._task.check_mode),
-            on_progress=no_progress if self._task.check_mode else meter.at,
+            on_progress=self.progress_of(subject, task_vars),
         )
 
 

@@ -18,6 +18,6 @@ class ActionModule(WithholdingAction):
     module = "brine.virt.virt_init"
     tells_progress = True
 
-    def beside(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
+    def beside(self, host: str) -> dict[str, t.Any]:
         """The name that everything else in the output has."""
-        return {HOST_NAME: str(task_vars["inventory_hostname"])}
+        return {HOST_NAME: host}

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import no_progress
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressMeter
-from ansible_collections.brine.virt.plugins.plugin_utils._progress import show_of
-from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction, host_of
+from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction
 from ansible_collections.brine.virt.plugins.plugin_utils._volume_files import have_volumes
 
 
@@ -20,12 +17,10 @@ class ActionModule(SendingAction):
     module = "brine.virt.virt_volume"
 
     def have(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
-        check_mode = bool(self._task.check_mode)
-        show = show_of(host_of(task_vars))
         return have_volumes(
             dict(self._task.args),
             find=self.local_path,
             ask=lambda args: self.run_module(args, task_vars),
             send=lambda path, subject, name: self.send(path, task_vars, subject, name),
-            progress=lambda subject: no_progress if check_mode else ProgressMeter(show, subject).at,
+            progress=lambda subject: self.progress_of(subject, task_vars),
         )

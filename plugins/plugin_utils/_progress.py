@@ -36,9 +36,12 @@ _CONNECTIONS = frozenset(f"ansible.{where}.{name}" for where in ("builtin", "leg
 
 
 def show(line: str) -> None:
-    """One line of progress in the play's output. It never fails, whatever becomes of the output."""
+    """One line of progress in the play's output. It never fails, whatever becomes of the output.
+
+    It goes where warnings go: what the play's callback prints stays what a program can read, such as JSON.
+    """
     with contextlib.suppress(Exception):
-        Display().display(f"  {line}", color="bright blue")
+        Display().display(f"  {line}", color="bright blue", stderr=True)
 
 
 def show_of(host: str | None) -> t.Callable[[str], None]:
@@ -78,9 +81,14 @@ def own_connection(connection: ConnectionBase) -> ConnectionBase | None:
 
 
 def is_watched(task: Task) -> bool:
-    """Whether anybody is told how far a task is. Check mode takes no time, and for what goes on in the background
-    nobody reads on."""
-    return not (task.check_mode or task.async_val)
+    """Whether anybody is told how far a task is. Check mode takes no time, for what goes on in the background nobody
+    reads on, and of what is to be in no log nothing is said."""
+    return not (task.check_mode or task.async_val or task.no_log)
+
+
+def host_of(task: Task, task_vars: dict[str, t.Any] | None) -> str:
+    """The inventory's name of the host that a task works on, which may be another than it is a task of."""
+    return str(task.delegate_to or (task_vars or {}).get("inventory_hostname") or "")
 
 
 @contextlib.contextmanager

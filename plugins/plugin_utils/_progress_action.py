@@ -9,7 +9,8 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ._progress import is_watched, progress_shown
+from ._progress import host_of, is_watched, progress_shown
+from ._withhold import require_options
 
 
 class ProgressAction(ActionBase):
@@ -28,7 +29,8 @@ class ProgressAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """The result of the module."""
         super().run(tmp, task_vars)
-        host = str((task_vars or {}).get("inventory_hostname") or "") if self.begins_with_host else ""
+        require_options(self._task.args)
+        host = host_of(self._task, task_vars) if self.begins_with_host else ""
         in_background = bool(self._task.async_val) and not self._connection.has_native_async
         with progress_shown(self._connection, self.options(task_vars), host, wanted=is_watched(self._task)) as args:
             return dict(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
 
@@ -12,10 +13,10 @@ from ansible.errors import AnsibleActionFail, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._base.errors import VirtError
+from ..module_utils._host.images.stream import ProgressCallback, no_progress
 from ..module_utils._host.progress import ProgressMeter
-from ..module_utils._model.withheld import OPTION
-from ._progress import follow_size, is_watched, progress_shown, show_of
-from ._withhold import Withheld
+from ._progress import follow_size, host_of, is_watched, progress_shown, show_of
+from ._withhold import Withheld, require_options
 
 TaskVars = dict[str, t.Any] | None
 
@@ -37,6 +38,7 @@ class SendingAction(ActionBase):
         """The result of the module."""
         super().run(tmp, task_vars)
         try:
+            require_options(self._task.args)
             return self.have(task_vars)
         except AnsibleActionFail as exc:
             # As a result, which a task can judge with failed_when; an exception ends the task past that.
@@ -61,31 +63,31 @@ class SendingAction(ActionBase):
                 f"{where}: there is no file {src} on the controller. For a file on the hypervisor, use path"
             ) from None
 
+    def progress_of(self, subject: str, task_vars: TaskVars) -> ProgressCallback:
+        """What is told how far the work here is. subject: what it is for."""
+        if not is_watched(self._task):
+            return no_progress
+        return ProgressMeter(show_of(host_of(self._task, task_vars)), subject).at
+
     def send(self, local_path: str, task_vars: TaskVars, subject: str, name: str = "image") -> str:
         """Send a file to the hypervisor. Where it lies there, until the task is over. subject: what it is for, in the
         lines of progress; name: of the file there."""
-        shell, host = self._connection._shell, host_of(task_vars)
+        shell = self._connection._shell
         remote_path = str(shell.join_path(shell.tmpdir, name))
-        meter = ProgressMeter(show_of(host), subject)
+        tell = self.progress_of(subject, task_vars)
         size_bytes = os.path.getsize(local_path)
         # From here on the rate is reckoned.
-        meter.at("sending", 0, size_bytes)
-        with follow_size(self._connection, remote_path, lambda done_bytes: meter.at("sending", done_bytes, size_bytes)):
+        tell("sending", 0, size_bytes)
+        looks = follow_size(self._connection, remote_path, lambda done_bytes: tell("sending", done_bytes, size_bytes))
+        with looks if is_watched(self._task) else contextlib.nullcontext():
             self._transfer_file(local_path, remote_path)
         self._fixup_perms2((shell.tmpdir, remote_path))
         return remote_path
 
     def run_module(self, args: dict[str, t.Any], task_vars: TaskVars) -> dict[str, t.Any]:
         """The module's result with these options, without what is secret in them."""
-        if OPTION in args:
-            raise AnsibleActionFail(f"{OPTION}: not for tasks")
-        shown = is_watched(self._task)
-        with progress_shown(self._connection, args, host_of(task_vars), wanted=shown) as args:
+        host, wanted = host_of(self._task, task_vars), is_watched(self._task)
+        with progress_shown(self._connection, args, host, wanted=wanted) as args:
             withheld = Withheld(args)
             result = self._execute_module(module_name=self.module, module_args=withheld.args, task_vars=task_vars)
             return withheld.cleaned(result)
-
-
-def host_of(task_vars: TaskVars) -> str:
-    """The host's name, for the lines of progress."""
-    return str((task_vars or {}).get("inventory_hostname") or "")

@@ -13,8 +13,18 @@ import secrets
 import typing as t
 from collections.abc import Mapping
 
+from ansible.errors import AnsibleActionFail
+
 from ..module_utils._model.withheld import OPTION, all_masked, as_option, masked, masks_of, placeholder
 from ..module_utils._seeding.secret_values import without_secrets
+
+
+def require_options(args: Mapping[t.Any, t.Any]) -> None:
+    """Refuse in a task what only an action sends, beside the options of its module: it all begins with _, as no option
+    does. A module cannot tell who has sent it."""
+    for name in map(str, args):
+        if name.startswith("_") and not name.startswith("_ansible_"):
+            raise AnsibleActionFail(f"{name}: not for tasks")
 
 
 class Withheld:

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ..module_utils._host.progress import PROGRESS_FILE
-from ..module_utils._model.withheld import OPTION
-from ._progress import is_watched, progress_shown
-from ._withhold import Withheld
+from ._progress import host_of, is_watched, progress_shown
+from ._withhold import Withheld, require_options
 
 
 class WithholdingAction(ActionBase):
@@ -33,12 +30,9 @@ class WithholdingAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """The result of the module."""
         super().run(tmp, task_vars)
-        beside = self.beside(task_vars or {})
-        for name in (OPTION, PROGRESS_FILE, *beside):
-            if name in self._task.args:
-                raise AnsibleActionFail(f"{name}: not for tasks")
-        withheld = Withheld(self._task.args, beside)
-        host = str((task_vars or {}).get("inventory_hostname") or "")
+        require_options(self._task.args)
+        host = host_of(self._task, task_vars)
+        withheld = Withheld(self._task.args, self.beside(host))
         wanted = self.tells_progress and is_watched(self._task)
         with progress_shown(self._connection, withheld.args, host, wanted=wanted) as args:
             result = self._execute_module(
@@ -49,6 +43,6 @@ class WithholdingAction(ActionBase):
             )
         return withheld.cleaned(result)
 
-    def beside(self, task_vars: dict[str, t.Any]) -> dict[str, t.Any]:
-        """What the module gets beside the options, besides their secrets."""
+    def beside(self, host: str) -> dict[str, t.Any]:  # noqa: ARG002 - one module's is
+        """What the module gets beside the options, besides their secrets. host: the inventory's name of the host."""
         return {}

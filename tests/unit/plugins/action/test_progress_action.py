@@ -40,7 +40,9 @@ def run(
         *("-e", f"ansible_python_interpreter={sys.executable}", "-m", f"brine.virt.{module}"),
         *("-a", f"uri=test://{node} {arguments}", *more),
     ]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=300
+    )
 
 
 @pytest.mark.slow

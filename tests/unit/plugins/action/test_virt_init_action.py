@@ -18,18 +18,19 @@ from ansible_collections.brine.virt.plugins.plugin_utils import _withholding_act
 
 
 def run(
-    monkeypatch: pytest.MonkeyPatch, args: dict[str, t.Any], *, check_mode: bool = False, async_val: int = 0
+    monkeypatch: pytest.MonkeyPatch, args: dict[str, t.Any], **words: t.Any
 ) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
-    """What the module gets, and the task's result."""
+    """What the module gets, and the task's result. words: what else the task has."""
     given: dict[str, t.Any] = {}
 
-    def execute(**words: t.Any) -> dict[str, t.Any]:
-        given.update(words["module_args"])
+    def execute(**call: t.Any) -> dict[str, t.Any]:
+        given.update(call["module_args"])
         return {"changed": False}
 
     monkeypatch.setattr(_withholding_action.ActionBase, "run", lambda *_words: {})
     action = object.__new__(ActionModule)
-    task = types.SimpleNamespace(args=args, check_mode=check_mode, async_val=async_val)
+    keywords = {"check_mode": False, "async_val": 0, "no_log": False, "delegate_to": None, **words}
+    task = types.SimpleNamespace(args=args, **keywords)
     for name, value in (
         ("_task", task),
         ("_connection", types.SimpleNamespace(has_native_async=False)),
@@ -46,8 +47,13 @@ def test_the_module_is_told_what_the_inventory_calls_its_host(monkeypatch: pytes
     assert given == {"name": "web1", HOST_NAME: "hv1"}
 
 
-@pytest.mark.parametrize("words", [{"check_mode": True}, {"async_val": 10}])
-def test_nobody_is_told_of_the_progress_of_what_nobody_waits_for(
+def test_a_delegated_task_is_told_the_name_of_the_host_that_it_works_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, _result = run(monkeypatch, {"name": "web1"}, delegate_to="hv2")
+    assert given[HOST_NAME] == "hv2"
+
+
+@pytest.mark.parametrize("words", [{"check_mode": True}, {"async_val": 10}, {"no_log": True}])
+def test_nobody_is_told_of_the_progress_of_what_nobody_waits_for_or_may_see(
     monkeypatch: pytest.MonkeyPatch, words: dict[str, t.Any]
 ) -> None:
     given, _result = run(monkeypatch, {"name": "web1"}, **words)

@@ -23,7 +23,9 @@ def test_the_stage_is_in_the_output_while_the_module_waits(
         *("-e", f"ansible_python_interpreter={sys.executable}", "-m", "brine.virt.virt_wait"),
         *("-a", "uri=test:///default names=test port=1 timeout=8"),
     ]
-    answer = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=300)
+    answer = subprocess.run(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=300
+    )
     lines = answer.stdout.splitlines()
     told = [
         n for n, line in enumerate(lines) if re.fullmatch(r"  localhost: \d+ s: DHCP lease, no SSH yet: test", line)

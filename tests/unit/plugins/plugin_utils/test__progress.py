@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible.playbook.play_context import PlayContext
+from ansible.playbook.task import Task
 from ansible.plugins.connection import ConnectionBase
 from ansible.plugins.loader import become_loader, connection_loader
 from ansible.utils.display import Display
@@ -156,6 +157,31 @@ def test_a_password_is_not_tried_twice(monkeypatch: pytest.MonkeyPatch, shown: l
     with _progress.follow(theirs, "/nowhere"):
         time.sleep(0.5)
     assert (len(calls), shown) == (1, [])
+
+
+def test_lines_go_where_they_are_in_no_programs_way(capsys: pytest.CaptureFixture[str]) -> None:
+    _progress.show("a line")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "a line\n" in said.err
+
+
+@pytest.mark.parametrize(
+    ("keywords", "watched"),
+    [({}, True), ({"check_mode": True}, False), ({"async_val": 5}, False), ({"no_log": True}, False)],
+)
+def test_of_what_nobody_waits_for_or_is_to_see_nothing_is_shown(keywords: dict[str, t.Any], *, watched: bool) -> None:
+    task = Task()
+    for name, value in keywords.items():
+        setattr(task, name, value)
+    assert _progress.is_watched(task) is watched
+
+
+def test_the_host_is_the_one_that_the_task_works_on() -> None:
+    task, variables = Task(), {"inventory_hostname": "web1"}
+    assert [_progress.host_of(task, given) for given in (variables, {}, None)] == ["web1", "", ""]
+    task.delegate_to = "hv1"
+    assert _progress.host_of(task, variables) == "hv1"
 
 
 def test_a_line_that_cannot_be_shown_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

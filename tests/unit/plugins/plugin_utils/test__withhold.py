@@ -9,13 +9,14 @@ import json
 import typing as t
 
 import pytest
+from ansible.errors import AnsibleActionFail
 from ansible.module_utils._internal import _messages
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.brine.virt.plugins.module_utils._model.withheld import OPTION, masked, masks_of, opened
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets
-from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
+from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld, require_options
 
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIBOgIBAAJBAKj34GkxFhD9\n-----END RSA PRIVATE KEY-----"
 # The keys that decide, and some that do not.
@@ -152,3 +153,10 @@ def test_masks_are_no_common_words() -> None:
     # A short line of a secret file is not worth the name.
     assert not {"[main]", "enabled"} & masks_of(["[main]\nenabled\ntoken = 0123456789\n"])
     assert masked("x 'yes' yes", masks_of(["yes"])) == "x ******** yes"
+
+
+@pytest.mark.parametrize("name", ["_withheld", "_progress_file", "_host_name", "_sent_files", "_only_asked"])
+def test_what_only_an_action_sends_is_no_option_of_a_task(name: str) -> None:
+    require_options({"name": "web1", "state": None})
+    with pytest.raises(AnsibleActionFail, match=f"{name}: not for tasks"):
+        require_options({"name": "web1", name: None})

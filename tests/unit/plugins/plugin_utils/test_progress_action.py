@@ -11,12 +11,18 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleActionFail
+from ansible.playbook.task import Task
+from ansible.plugins.action import ActionBase
 
 from ansible_collections.brine.virt.plugins.action import (
     virt_backup,
+    virt_image,
+    virt_migrate,
     virt_rebase,
     virt_restore,
     virt_snapshot,
+    virt_volume,
     virt_wait,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._progress_action import ProgressAction
@@ -26,6 +32,23 @@ from ansible_collections.brine.virt.plugins.plugin_utils._progress_action import
 def test_each_runs_the_module_of_its_name(plugin: t.Any) -> None:
     assert issubclass(plugin.ActionModule, ProgressAction)
     assert plugin.ActionModule.module == f"brine.virt.{plugin.__name__.rpartition('.')[2]}"
+
+
+@pytest.mark.parametrize("name", ["_progress_file", "_only_asked", "_sent_files"])
+@pytest.mark.parametrize("plugin", [virt_image, virt_migrate, virt_snapshot, virt_volume])
+def test_what_an_action_sends_beside_the_options_is_no_option(
+    monkeypatch: pytest.MonkeyPatch, plugin: t.Any, name: str
+) -> None:
+    monkeypatch.setattr(ActionBase, "run", lambda *_words: {})
+    action = object.__new__(plugin.ActionModule)
+    task = Task()
+    task.args = {"name": "web1", name: True}
+    monkeypatch.setattr(action, "_task", task, raising=False)
+    try:
+        said = action.run(task_vars={})["msg"]
+    except AnsibleActionFail as exc:
+        said = str(exc)
+    assert said == f"{name}: not for tasks"
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.brine.virt.plugins.action import virt_image, virt_volume
-from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction, host_of
+from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction
 
 RUN = "import sys; from ansible.cli.playbook import PlaybookCLI; PlaybookCLI.cli_executor(['play', *sys.argv[1:]])"
 
@@ -27,10 +27,6 @@ def test_both_are_such_actions() -> None:
         assert plugin.ActionModule.module == plugin.__name__.replace("ansible_collections.", "").replace(
             ".plugins.action", ""
         )
-
-
-def test_the_host_has_a_name_only_where_there_is_one() -> None:
-    assert (host_of({"inventory_hostname": "hv1"}), host_of({}), host_of(None)) == ("hv1", "", "")
 
 
 @pytest.fixture
