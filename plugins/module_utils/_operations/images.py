@@ -60,6 +60,14 @@ def check_options(params: dict[str, t.Any]) -> None:
             raise InputError(
                 f"does not apply to state: {state}", where=option, hint=f"It is for state: {' or '.join(states)}"
             )
+    if state == "present" and not any(params[option] for option in SOURCES):
+        # Ansible takes an empty one for given, and a null.
+        empty = [option for option in SOURCES if params[option] is not None]
+        raise InputError(
+            "it is empty" if empty else "there is nothing that the image is to be made of",
+            where=empty[0] if empty else None,
+            hint="Give one of src, url, path and machine",
+        )
     machine = params["machine"]
     for option in ("checksum", "content_checksum"):
         if machine and params[option]:

@@ -45,7 +45,7 @@ VOLUME_RULES: dict[str, validators.Rule] = {
     "pool": pool_name,
     "size": parse_capacity_mib,
     "format": validators.choice(*FORMATS),
-    "src": validators.text,
+    "src": validators.filled_line,
     "path": validators.path,
     "checksum": parse_checksum,
     "replace": validators.yes_or_no,

@@ -463,6 +463,9 @@ def test_images_are_pruned_and_removed(task: Task, node: t.Any, web: t.Any, sour
 
 REFUSED: list[tuple[dict[str, t.Any], str]] = [
     ({}, "state is present but any of the following are missing: src, url, path"),
+    ({"src": "", "checksum": f"sha256:{SHA256}"}, "src: it is empty. Give one of src, url, path and machine"),
+    ({"url": "", "checksum": f"sha256:{SHA256}"}, "url: it is empty. Give one of src, url, path and machine"),
+    ({"machine": ""}, "machine: it is empty. Give one of src, url, path and machine"),
     ({"path": "SOURCE", "name": None}, "state is present but all of the following are missing: name"),
     ({"state": "absent", "name": None}, "state is absent but all of the following are missing: name"),
     ({"state": "absent", "path": "SOURCE"}, "path: does not apply to state: absent. It is for state: present"),
@@ -520,3 +523,8 @@ def test_what_is_wrong_is_one_sentence(
     assert text in result["msg"]
     assert "\n" not in result["msg"]
     assert os.listdir(tmp_path / "store") == []
+
+
+def test_a_null_is_no_source(capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    result = run(capsys, name="debian", uri=uri, src=None, checksum=f"sha256:{SHA256}")
+    assert result["msg"].startswith("there is nothing that the image is to be made of. Give one of src, url, path and")

@@ -65,6 +65,7 @@ def test_a_name_that_files_and_volumes_have(name: t.Any) -> None:
         ({"mode": 0o644}, "volumes[2].mode: 420 is not a mode of four octal digits in quotes"),
         ({"mode": "644"}, "volumes[2].mode: '644' is not a mode of four octal digits in quotes"),
         ({"size": "big"}, "volumes[2].size: 'big' is not a size"),
+        ({"src": ""}, "volumes[2].src: it is empty"),
         ({"path": "a"}, "volumes[2].path: 'a' is not an absolute path"),
         ({"pool": "/srv"}, "volumes[2].pool: '/srv' is a directory, not the name of a storage pool"),
         ({"owner": "a b"}, "volumes[2].owner: 'a b' is not a user's name or number"),
