@@ -31,6 +31,8 @@ _TRIES = 3
 # With a password each failed look may be a failed login, after some of which an account is locked.
 _TRIES_WITH_PASSWORD = 1
 _LONGEST_LINE = 300
+# What stands before the output of a command.
+_BEGIN = "brine-virt-progress-begins"
 # Where a second connection is a process of its own. Others share what is open, such as paramiko's sessions.
 _CONNECTIONS = frozenset(f"ansible.{where}.{name}" for where in ("builtin", "legacy") for name in ("ssh", "local"))
 
@@ -133,7 +135,7 @@ def follow_size(connection: ConnectionBase, path: str, on_progress: t.Callable[[
 
     def look(own: ConnectionBase) -> None:
         size = _output_of(own, f"stat -c %s -- {shlex.quote(path)}").strip()
-        # Nothing has come yet, or the shell says more than it was asked for.
+        # Nothing has come yet.
         if size.isdigit():
             on_progress(int(size))
 
@@ -141,9 +143,13 @@ def follow_size(connection: ConnectionBase, path: str, on_progress: t.Callable[[
 
 
 def _output_of(connection: ConnectionBase, command: str) -> bytes:
-    """What a command says, in a process of its own as every command; the file that it reads need not be there yet."""
-    _status, output, _errors = connection.exec_command(f"{command} 2>/dev/null || true", in_data=None, sudoable=False)
-    return bytes(output)
+    """What a command says, in a process of its own as every command; the file that it reads need not be there yet.
+
+    What the user's shell says before, such as a greeting in .bashrc, is left out, as Ansible does with modules.
+    """
+    whole = f"echo {_BEGIN}; {command} 2>/dev/null || true"
+    _status, output, _errors = connection.exec_command(whole, in_data=None, sudoable=False)
+    return bytes(output).partition(f"{_BEGIN}\n".encode())[2]
 
 
 @contextlib.contextmanager

@@ -52,6 +52,25 @@ def test_each_whole_line_is_shown_once(tmp_path: Path, connection: ConnectionBas
     assert shown == ["one", "two", "three[31m"]
 
 
+def test_what_a_shell_says_of_its_own_is_not_shown(
+    tmp_path: Path, connection: ConnectionBase, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = type(connection).exec_command
+
+    def greeting(own: t.Any, command: str, **words: t.Any) -> t.Any:
+        return plain(own, f"echo Welcome to hv1; echo 7; {command}", **words)
+
+    monkeypatch.setattr(type(connection), "exec_command", greeting)
+    path, sizes = tmp_path / "lines", list[int]()
+    with _progress.follow(connection, str(path)), _progress.follow_size(connection, str(path), sizes.append):
+        for lines in ("one\n", "one\ntwo\n"):
+            path.write_text(lines, encoding="utf-8")
+            _wait_for(shown, len(lines) // 4)
+            _wait_for(t.cast("list[str]", sizes), 1)
+    assert shown == ["one", "two"]
+    assert set(sizes) <= {0, 4, 8}
+
+
 def test_a_file_that_never_comes_is_no_trouble(tmp_path: Path, connection: ConnectionBase, shown: list[str]) -> None:
     with _progress.follow(connection, str(tmp_path / "none")):
         time.sleep(0.3)
