@@ -240,6 +240,7 @@ cache_timeout: 60
 
 import functools
 import os
+import re
 import typing as t
 
 from ansible import constants as C
@@ -293,6 +294,20 @@ if t.TYPE_CHECKING:  # pragma: no cover
     from ansible.parsing.dataloader import DataLoader
 
 _SSH_ARGS = "ansible_ssh_common_args"
+_ENDS = (".virt.yml", ".virt.yaml")
+# Where an inventory names its plugin; other sources may be large.
+_MOST_BYTES = 64 * 1024
+
+
+def _names_us(path: str) -> bool:
+    """Whether a file says that it is for this plugin. A pipe (-i <(...)) is left to whom it is for."""
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return re.search(rb"""^plugin:\s*["']?brine\.virt\.domains\b""", file.read(_MOST_BYTES), re.M) is not None
+    except OSError:
+        return False
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -302,7 +317,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def verify_file(self, path: str) -> bool:
         """Whether the file is one of ours, by its name."""
-        return super().verify_file(path) and path.endswith((".virt.yml", ".virt.yaml"))
+        if not super().verify_file(path):
+            return False
+        is_ours = path.endswith(_ENDS)
+        if not is_ours and _names_us(path):
+            # Ansible says that it could not be verified, and not why.
+            self.display.warning(f"{path}: the name of a file for {self.NAME} ends in {' or '.join(_ENDS)}. Rename it")
+        return is_ours
 
     @property
     def _data(self) -> InventoryData:

@@ -702,5 +702,22 @@ def test_which_files_are_ours(tmp_path: Path, name: str, ours: bool) -> None:
     assert InventoryModule().verify_file(str(path)) is ours
 
 
+def test_a_file_of_ours_with_another_name_is_told_what_its_name_should_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, plugin in (("mine.yml", "brine.virt.domains"), ("other.yml", "example.cloud.machines")):
+        (tmp_path / name).write_text(f"---\nplugin: '{plugin}'\n")
+        assert InventoryModule().verify_file(str(tmp_path / name)) is False
+    assert InventoryModule().verify_file(str(tmp_path)) is False
+    said = " ".join(capsys.readouterr().err.split())
+    assert "mine.yml: the name of a file for brine.virt.domains ends in .virt.yml or .virt.yaml. Rename it" in said
+    assert "other.yml" not in said
+
+
+def test_a_pipe_for_another_plugin_is_not_read_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert InventoryModule().verify_file(str(tmp_path / "pipe")) is False
+
+
 def test_a_file_that_is_not_there_is_not_ours(tmp_path: Path) -> None:
     assert InventoryModule().verify_file(str(tmp_path / "cloud.virt.yml")) is False
