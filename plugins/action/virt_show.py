@@ -31,8 +31,9 @@ class ActionModule(ActionBase):
             }
         )
         text, facts = arguments["text"], arguments["facts"]
-        shown = json.dumps(facts, indent=2) if arguments["output"] == "json" else text
-        if shown:
+        # YAML has values that JSON has not, such as a date.
+        shown = json.dumps(facts, indent=2, default=str) if arguments["output"] == "json" else text
+        if shown and not self._task.no_log:
             Display().display(shown)
         if arguments["failure"]:
             # Ansible prints all of a failure; what there is to see has been printed.

@@ -12,7 +12,7 @@ module: virt_show
 short_description: Print text verbatim, or data as JSON
 version_added: "1.0.0"
 description:
-  - Prints a text on the controller, line by line and unchanged.
+  - Prints a text on the controller, line by line and unchanged. With C(no_log) it prints nothing.
   - The playbooks of this collection show their results with it.
   - It can end with an error after it has printed, for a report that is to be seen although something went wrong.
 author:

@@ -120,7 +120,9 @@ def open_ca_store(folder: str, ca_options: CaOptions, *, save: bool) -> CaStore:
 
 
 def _load_all(place: Path, ca_options: CaOptions) -> t.Iterator[CertificateAuthority]:
-    for path in sorted(place.glob("*.pem")):
+    # Not with glob, which finds nothing where it may not look, or where a file is: check mode would announce a new one.
+    found = sorted(place.iterdir()) if place.exists() else []
+    for path in (one for one in found if one.suffix == ".pem"):
         certificate, *chain = certs.read_certificates(path.read_text(encoding="ascii"), str(path))
         key = None
         if path.with_suffix(".key").exists():

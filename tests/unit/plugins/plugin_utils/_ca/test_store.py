@@ -16,7 +16,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, CaStore, open_ca_store
 
@@ -61,6 +61,13 @@ def test_check_mode_makes_nothing(tmp_path: Path) -> None:
     ca_store = opened(tmp_path, save=False)
     assert ca_store.current.fingerprint == "new"
     assert not (tmp_path / "authority").exists()
+
+
+@pytest.mark.parametrize("save", [True, False])
+def test_a_file_is_no_folder_of_an_authority_in_check_mode_either(tmp_path: Path, *, save: bool) -> None:
+    (tmp_path / "authority").write_text("")
+    with pytest.raises(VirtError, match="authority: the authority in .*/authority cannot be used"):
+        opened(tmp_path, save=save)
 
 
 def test_a_passphrase_encrypts_the_key(tmp_path: Path) -> None:
