@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.validation import check_type_dict
 
 from ._base.errors import HostError, InputError, Mistakes, VirtError, visible
 from ._base.xml import LXML_IMPORT_ERROR
@@ -98,6 +99,19 @@ class VirtModule(AnsibleModule):
         self._beside = {name: self.params.pop(name, None) for name in self._beside}
         if self._secrets is not None:
             self.no_log_values.update(self._secrets.texts({**self.params, **self._beside}))
+
+    def _set_internal_properties(self, *words: t.Any, **more: t.Any) -> None:
+        """Read what Ansible says beside the options, and end the module for what it would stumble over: where a mapping
+        of options is expected and something else stands, it names no option, or ends in a TypeError."""
+        super()._set_internal_properties(*words, **more)
+        for name, argument in self.argument_spec.items():
+            value = self.params.get(name)
+            if argument.get("type") == "dict" and "options" in argument and value is not None:
+                try:
+                    check_type_dict(value)
+                except TypeError:
+                    known = ", ".join(argument["options"])
+                    self.fail_json(f"{name}: this is not a mapping of options. Its options: {known}")
 
     def require_no_password(self) -> None:
         """Raise InputError for an option that is an address with a password in it, before a message repeats it."""
