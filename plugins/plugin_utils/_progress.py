@@ -22,6 +22,7 @@ from ansible.plugins.connection import ConnectionBase
 from ansible.plugins.loader import connection_loader
 from ansible.utils.display import Display
 
+from ..module_utils._base.errors import visible
 from ..module_utils._host.progress import PROGRESS_FILE
 
 _LOOK_SECONDS = 2.0
@@ -43,7 +44,7 @@ def show(line: str) -> None:
     It goes where warnings go: what the play's callback prints stays what a program can read, such as JSON.
     """
     with contextlib.suppress(Exception):
-        Display().display(f"  {line}", color="bright blue", stderr=True)
+        Display().display(f"  {visible(line)}", color="bright blue", stderr=True)
 
 
 def show_of(host: str | None) -> t.Callable[[str], None]:
@@ -125,7 +126,7 @@ def follow(connection: ConnectionBase, path: str, host: str | None = None) -> t.
             return
         read_bytes += len(whole) + 1
         for line in whole.decode(errors="replace").splitlines():
-            display("".join(letter for letter in line if letter.isprintable())[:_LONGEST_LINE])
+            display(line[:_LONGEST_LINE])
 
     return _looks(connection, look)
 

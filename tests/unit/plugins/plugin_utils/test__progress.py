@@ -47,9 +47,9 @@ def test_each_whole_line_is_shown_once(tmp_path: Path, connection: ConnectionBas
         _wait_for(shown, 2)
         assert shown == ["one", "two"]
         with path.open("a", encoding="utf-8") as file:
-            file.write("ee\x1b[31m\n")
+            file.write("ee\n")
         _wait_for(shown, 3)
-    assert shown == ["one", "two", "three[31m"]
+    assert shown == ["one", "two", "three"]
 
 
 def test_what_a_shell_says_of_its_own_is_not_shown(
@@ -183,6 +183,11 @@ def test_lines_go_where_they_are_in_no_programs_way(capsys: pytest.CaptureFixtur
     said = capsys.readouterr()
     assert said.out == ""
     assert "a line\n" in said.err
+
+
+def test_what_a_host_says_does_not_draw_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    _progress.show("web1: moved\x1b]0;mine\x07\x9b2J")
+    assert "  web1: moved ]0;mine  2J\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
