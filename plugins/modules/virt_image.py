@@ -30,7 +30,8 @@ description:
   - The file that the image comes from is never changed.
   - While an image is hashed, sent, downloaded, copied or decompressed, the play's output shows the progress, the rate
     and the time left every few seconds, but not for anything that takes less than three seconds. They are read over a
-    second connection, if Ansible's connection is V(ssh) or V(local); over other connections no progress is shown.
+    second connection, if Ansible's connection is V(ssh) or V(local); over other connections,
+    and with C(no_log), no progress is shown.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:

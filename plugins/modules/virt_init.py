@@ -67,7 +67,7 @@ notes:
     is recognised only where the same text also occurs in one of these places.
   - While it takes long, the play's output shows every few seconds which steps the machines are at. The lines are read
     over a second connection, if Ansible's connection is V(ssh) or V(local); over other connections, in check mode and
-    with C(async), no progress is shown.
+    with C(async) or C(no_log), no progress is shown.
 requirements:
   - cryptography (package C(python3-cryptography)) on the host that the task runs on
   - bsdtar (package C(libarchive-tools) on Debian and Ubuntu, C(bsdtar) elsewhere) for O(seed)

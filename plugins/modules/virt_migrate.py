@@ -55,7 +55,7 @@ description:
     O(brine.virt.virt_power#module:state=stopped)). Then the next one gives the machine the newer volume, or keeps both
     if it cannot tell which one that is.
   - The play's output shows the progress of each machine. It is read over a second connection, if Ansible's connection
-    is V(ssh) or V(local); over other connections, and with C(async), no progress is shown.
+    is V(ssh) or V(local); over other connections, and with C(async) or C(no_log), no progress is shown.
   - When nobody waits for it any more (Ctrl-C, a lost connection, a killed module), the migration is cancelled, the
     machine keeps running where it was, and the target is cleaned up.
 options:

@@ -27,7 +27,7 @@ description:
     For all other states, V(cycled) among them, the order does not count.
   - While it takes long, the play's output shows every few seconds which machines are waited for. The lines are read
     over a second connection, if Ansible's connection is V(ssh) or V(local); over other connections, in check mode and
-    with C(async), no progress is shown.
+    with C(async) or C(no_log), no progress is shown.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:

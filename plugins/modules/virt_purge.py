@@ -39,8 +39,8 @@ description:
   - Nothing can be brought back. The machine's lines in the controller's file of host keys are removed when the live
     inventory is read the next time.
   - While it takes long, the play's output shows every few seconds what it is at. The lines are read over a second
-    connection, if Ansible's connection is V(ssh) or V(local); over other connections, in check mode and with C(async),
-    no progress is shown.
+    connection, if Ansible's connection is V(ssh) or V(local); over other connections, in check mode and with C(async)
+    or C(no_log), no progress is shown.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:

@@ -79,7 +79,7 @@ requirements:
   - qemu-img (package C(qemu-utils) on Debian and Ubuntu, C(qemu-img) elsewhere) on the host that the task runs on
 notes:
   - While it runs, the play's output shows the progress every few seconds, if Ansible's connection is V(ssh) or
-    V(local), and neither in check mode nor with C(async).
+    V(local), and neither in check mode nor with C(async) or C(no_log).
 seealso:
   - module: brine.virt.virt_image
   - module: brine.virt.virt_info

@@ -119,7 +119,7 @@ options:
     default: false
 notes:
   - While it runs, the play's output shows the progress every few seconds, if Ansible's connection is V(ssh) or
-    V(local), and neither in check mode nor with C(async).
+    V(local), and neither in check mode nor with C(async) or C(no_log).
 seealso:
   - module: brine.virt.virt_backup
   - module: brine.virt.virt_claim

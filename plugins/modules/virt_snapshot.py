@@ -48,7 +48,7 @@ description:
     memory of an external snapshot is written, and while files are merged, it shows the percentage, the rate and the
     time left; while Ceph copies disks back, which of them. libvirt does not tell how far an internal snapshot or any
     other revert is. The lines are read over a second connection, if Ansible's connection is V(ssh) or V(local); over
-    other connections, in check mode and with C(async), no progress is shown.
+    other connections, in check mode and with C(async) or C(no_log), no progress is shown.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:

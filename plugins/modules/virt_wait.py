@@ -14,7 +14,7 @@ description:
   - Waits on the hypervisor until each machine has an address where its SSH server answers.
   - While it waits, the play's output shows every few seconds which stage each machine has reached. The stages are
     booting, cloud-init, address and SSH. They are read over a second connection, if Ansible's connection is V(ssh) or
-    V(local); over other connections, and with C(async), no progress is shown.
+    V(local); over other connections, and with C(async) or C(no_log), no progress is shown.
   - It stops waiting for a machine that has stopped or was undefined, for one whose serial console shows that it will
     not come up (such as a kernel panic, or no bootable device), for one that has booted according to its console but
     has had no address for 60 seconds, and for one at whose address an SSH server has shown another host key for 30
