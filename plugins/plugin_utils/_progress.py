@@ -121,7 +121,11 @@ def follow(connection: ConnectionBase, path: str, host: str | None = None) -> t.
 
     def look(own: ConnectionBase) -> None:
         nonlocal read_bytes
-        whole = _output_of(own, f"tail -c +{read_bytes + 1} -- {shlex.quote(path)}").rpartition(b"\n")[0]
+        where = shlex.quote(path)
+        # The folder is anybody's: a link there could lead to what the user of the connection alone may read, and who
+        # opens a pipe waits for ever.
+        command = f"test ! -L {where} && test -f {where} && tail -c +{read_bytes + 1} -- {where}"
+        whole = _output_of(own, command).rpartition(b"\n")[0]
         if not whole:
             return
         read_bytes += len(whole) + 1

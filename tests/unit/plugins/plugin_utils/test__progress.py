@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import typing as t
 from pathlib import Path
@@ -69,6 +70,23 @@ def test_what_a_shell_says_of_its_own_is_not_shown(
             _wait_for(t.cast("list[str]", sizes), 1)
     assert shown == ["one", "two"]
     assert set(sizes) <= {0, 4, 8}
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_what_another_user_has_put_in_the_files_place_is_not_read(
+    tmp_path: Path, connection: ConnectionBase, shown: list[str], kind: str
+) -> None:
+    (tmp_path / "secret").write_text("secret\n", encoding="utf-8")
+    if kind == "link":
+        (tmp_path / "lines").symlink_to("secret")
+    else:
+        os.mkfifo(tmp_path / "lines")
+    began = time.monotonic()
+    with _progress.follow(connection, str(tmp_path / "lines")):
+        time.sleep(0.5)
+    assert shown == []
+    # Nobody waits for a look that does not end.
+    assert time.monotonic() - began < _progress._WAIT_SECONDS
 
 
 def test_a_file_that_never_comes_is_no_trouble(tmp_path: Path, connection: ConnectionBase, shown: list[str]) -> None:
