@@ -21,8 +21,13 @@ from .errors import HostError, UnsupportedError
 _PIPE_READ_BYTES = 256 * 1024
 # For a process that was killed to be gone.
 _END_SECONDS = 5
-# Between two looks at a program that is watched.
+# Between two looks at a program that runs.
 _LOOK_SECONDS = 0.5
+# One that complains of more is ended, as the complaints are kept in memory: qemu-img check has a line for each entry of
+# each table, and a file of two kilobytes can be made to have a million million of them.
+_MOST_ERRORS_BYTES = 64 * 1024 * 1024
+# What is handed on of its complaints then.
+_FIRST_ERRORS_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,9 @@ def run_program(
 ) -> Answer:
     """Run a program to its end, in plain English. data: its standard input; environment: variables beside ours.
 
-    watch: called again and again meanwhile; what it raises ends the program, and is raised.
+    watch: called again and again meanwhile; what it raises ends the program, and is raised. There can be no more data
+    then than a pipe takes at once, 64 KiB.
+    One that gets no data and complains without end is ended: it has failed, with its first complaints.
     Raises FileNotFoundError when it is not there, TimeoutError when it was ended because it took too long. One that
     cannot even be ended, because it waits for a dead disk, is left behind.
     """
@@ -74,7 +81,8 @@ def run_program(
         env={**os.environ, "LC_ALL": "C", **(environment or {})},
     )
     try:
-        if watch is None:
+        if data and watch is None:
+            # Called again after a time-out, communicate sends no more of it, and the program waits for the rest.
             output, errors = process.communicate(data, timeout=timeout_seconds)
         else:
             output, errors = _communicate(process, data, timeout_seconds, watch)
@@ -88,17 +96,22 @@ def run_program(
 
 
 def _communicate(
-    process: subprocess.Popen[bytes], data: bytes, timeout_seconds: float, watch: Callable[[], None]
+    process: subprocess.Popen[bytes], data: bytes, timeout_seconds: float, watch: Callable[[], None] | None
 ) -> tuple[bytes, bytes]:
     end = time.monotonic() + timeout_seconds
     to_send: bytes | None = data
     while True:
-        watch()
+        if watch is not None:
+            watch()
         try:
-            # Called again after a time-out, it loses nothing, and goes on with what it was given at first.
+            # Called again after a time-out, it loses nothing of what has come.
             return process.communicate(to_send, timeout=min(_LOOK_SECONDS, max(0.0, end - time.monotonic())))
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired as exc:
             to_send = None
+            errors = exc.stderr or b""
+            if len(errors) > _MOST_ERRORS_BYTES:
+                _end(process)
+                return exc.output or b"", errors[:_FIRST_ERRORS_BYTES]
             if time.monotonic() >= end:
                 raise
 

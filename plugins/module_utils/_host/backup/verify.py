@@ -13,15 +13,13 @@ from collections.abc import Sequence
 
 from ..._base.errors import HostError, VirtError, stopped
 from ..._base.files import file_errors
-from ..._base.qemu_img import QCOW2, run_qemu_img
+from ..._base.qemu_img import QCOW2, damage_of
 from ..._model.backup.manifest import DiskEntry, FileEntry, Manifest
 from ..._model.image.qcow2 import BrokenQcow2Error, read_header, referenced_names
 from .directory import Backups, open_inside
 
 _CHUNK_BYTES = 1024 * 1024
 _CHECK_SECONDS = 24 * 3600.0
-# Of ``qemu-img check``: clusters that nothing refers to, which only cost space.
-_LEAKED = 3
 
 OnBytes = t.Callable[[int], t.Any]
 
@@ -92,9 +90,9 @@ def check_image(directory: str, disk: DiskEntry) -> None:
     """Raise HostError unless an image is whole, of the size that the manifest says, and leads to its parent alone."""
     path = f"{directory}/{disk.file}"
     check_header(directory, disk)
-    answer = run_qemu_img("check", QCOW2, path, timeout_seconds=_CHECK_SECONDS)
-    if answer.status not in (0, _LEAKED):
-        raise HostError(f"{path} is damaged: {answer.complaint}")
+    damage = damage_of(path, timeout_seconds=_CHECK_SECONDS)
+    if damage is not None:
+        raise HostError(f"{path} is damaged: {damage}")
 
 
 def check_header(directory: str, disk: DiskEntry) -> None:

@@ -12,7 +12,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..._base.errors import HostError, InputError
-from ..._base.qemu_img import QCOW2, run_qemu_img
+from ..._base.qemu_img import QCOW2, damage_of, run_qemu_img
 from ..._model.image.checksum import Checksum
 from ..._model.image.header import HEADER_BYTES, check_image_header, require_whole
 from ..._model.image.name import PRIVATE_MODE, STORED_MODE
@@ -23,8 +23,6 @@ from .provenance import keep_provenance, load_provenance
 _INSPECTION_SECONDS = 120
 # Of the tables of a whole image; of a large one these are some hundred MiB.
 _CHECK_SECONDS = 900
-# The exit status of qemu-img check when some clusters belong to nobody, which loses nothing.
-_LEAKS_ONLY = 3
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,13 @@ def inspect_file(path: str, what: str, where: str | None = None) -> Inspection:
         raise InputError(f"{what} depends on other files, or is encrypted", where=where)
     if details.get("corrupt"):
         raise InputError(f"{what} is marked as corrupt", where=where, hint="Check it with qemu-img check")
-    _check(path, image_format, what, where)
+    damage = damage_of(os.path.abspath(path), timeout_seconds=_CHECK_SECONDS) if image_format == QCOW2 else None
+    if damage is not None:
+        raise InputError(
+            f"{what} is damaged, according to qemu-img check: {damage}",
+            where=where,
+            hint="Download it again, and give its checksum",
+        )
     return Inspection(image_format, int(info["virtual-size"]))
 
 
@@ -77,19 +81,6 @@ def _qemu_img_info(path: str, image_format: str, what: str) -> dict[str, t.Any]:
     arguments = ("--output", "json", os.path.abspath(path))
     answer = run_qemu_img("info", image_format, *arguments, timeout_seconds=_INSPECTION_SECONDS)
     return dict(json.loads(answer.require(f"qemu-img cannot read {what}").text))
-
-
-def _check(path: str, image_format: str, what: str, where: str | None) -> None:
-    if image_format != QCOW2:
-        return
-    answer = run_qemu_img("check", image_format, os.path.abspath(path), timeout_seconds=_CHECK_SECONDS)
-    if answer.status not in (0, _LEAKS_ONLY):
-        first = answer.errors.decode(errors="replace").strip().partition("\n")[0]
-        raise InputError(
-            f"{what} is damaged, according to qemu-img check: {first or answer.complaint}",
-            where=where,
-            hint="Download it again, and give its checksum",
-        )
 
 
 def is_brought(path: str, name_digest: str, *, read_only: bool) -> bool:

@@ -35,10 +35,17 @@ _COMPRESSED = (
     (b"\x50\x2a\x4d\x18", "zstd"),
     (b"BZh", "bzip2"),
 )
-# Where, what bytes, what it is, and the command that makes something usable of it.
+# Where, what bytes, what it is, and the command that makes something usable of it. Proxmox's backups, whose size is a
+# whole number of sectors: "VMA file format specification" in vma_spec.txt of its pve-qemu.
 _ARCHIVES = (
     (0, b"PK\x03\x04", "a zip archive", "unzip FILE"),
     (257, b"ustar", "a tar archive", "tar --extract --file FILE"),
+    (0, b"VMA\x00", "a backup of Proxmox VE", "vma extract FILE FOLDER, on a host of Proxmox VE"),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z x FILE"),
+    (0, b"Rar!\x1a\x07", "a rar archive", "unrar x FILE"),
+    (0, b"\x04\x22\x4d\x18", "compressed with lz4", "lz4 -d FILE"),
+    (0, b"\x89LZO\x00\r\n\x1a\n", "compressed with lzop", "lzop -d FILE"),
+    (0, b"LZIP\x01", "compressed with lzip", "lzip -d FILE"),
 )
 _OTHER_FORMATS = (
     (0, b"KDMV", "vmdk"),
@@ -59,6 +66,8 @@ _CONVERT = "Convert it first with qemu-img convert -O qcow2 FILE NEW_FILE"
 _DECRYPT = "Decrypt it first with qemu-img convert"
 _FLATTEN = "Flatten it first: qemu-img convert -O qcow2 FILE WHOLE_FILE"
 _QCOW2_SIZE_OFFSET = 24
+# Enough for 32 TiB in clusters of the usual size. A file of holes takes as much, and comes as a few kilobytes.
+_MOST_CHECK_BYTES = 1 << 30
 
 _TEXT_BEGINS = b"# Disk DescriptorFile"
 # Magic, version, flags, capacity, size of a grain, offset and size of the descriptor.
@@ -161,7 +170,8 @@ def _check_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) ->
 
 
 def require_whole(read: Read, size_bytes: int, what: str, where: str | None = None) -> None:
-    """Raises InputError for a qcow2 file that is shorter than what its tables lead to, and for a broken one.
+    """Raises InputError for a qcow2 file that is shorter than what its tables lead to, for a broken one, and for one
+    that a host must not check.
 
     read: bytes of the file by offset and length. Nothing tells whether a raw file is whole.
     """
@@ -171,6 +181,14 @@ def require_whole(read: Read, size_bytes: int, what: str, where: str | None = No
     except BrokenQcow2Error as exc:
         raise InputError(f"{what} is a broken qcow2 image: {exc}", where=where) from exc
     _require_length(needed, size_bytes, what, where)
+    check_bytes = 0 if header is None else header.check_bytes(size_bytes)
+    if check_bytes > _MOST_CHECK_BYTES:
+        raise InputError(
+            f"{what} has {format_size(size_bytes)} in such small clusters that qemu-img check would take "
+            f"{format_size(check_bytes)} of memory",
+            where=where,
+            hint=_CONVERT,
+        )
 
 
 def _require_length(needed: int, size_bytes: int, what: str, where: str | None) -> None:

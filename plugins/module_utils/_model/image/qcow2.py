@@ -31,6 +31,8 @@ _END_OF_EXTENSIONS, _BACKING_FORMAT, _DATA_FILE_NAME = 0, 0xE2792ACA, 0x44415441
 _MOST_EXTENSIONS = 64
 _LONGEST_NAME_BYTES = 1023
 _CLUSTER_BITS = range(9, 22)
+# Of version 2, and what version 3 may have.
+_REFCOUNT_ORDER, _REFCOUNT_ORDERS = 4, range(7)
 _LARGEST_CLUSTER_BYTES = 1 << 21
 # What QEMU takes at most (QCOW_MAX_L1_SIZE in its block/qcow2.h).
 _LARGEST_L1_BYTES = 32 * 1024 * 1024
@@ -54,6 +56,7 @@ class Header:
     l1_entries: int
     refcount_offset: int
     refcount_clusters: int
+    refcount_bits: int
     encrypted: bool
     features: int
     backing_file: str | None
@@ -80,6 +83,11 @@ class Header:
         refcounts = self.refcount_offset + self.refcount_clusters * self.cluster_bytes
         return max(self.l1_offset + 8 * self.l1_entries, refcounts)
 
+    def check_bytes(self, size_bytes: int) -> int:
+        """The memory that qemu-img check takes for a file of this size: it counts the references to each of its
+        clusters, be they holes (realloc_refcount_array in QEMU's block/qcow2-refcount.c)."""
+        return size_bytes // self.cluster_bytes * self.refcount_bits // 8
+
 
 class BrokenQcow2Error(ValueError):
     """The header is none that QEMU would take; the text says why."""
@@ -98,12 +106,16 @@ def read_header(read: Read) -> Header | None:
     refcount_offset, refcount_clusters = more[:2]
     if version not in (2, 3):
         raise BrokenQcow2Error(f"its version {version} is unknown")
-    features, extensions = 0, _HEADER.size
+    features, extensions, refcount_order = 0, _HEADER.size, _REFCOUNT_ORDER
     if version == 3:
         if len(start) < _HEADER.size + _HEADER_V3.size:
             raise BrokenQcow2Error("its header is truncated")
-        features, _compatible, _autoclear, _refcount_order, extensions = _HEADER_V3.unpack_from(start, _HEADER.size)
-    if cluster_bits not in _CLUSTER_BITS or 8 * l1_entries > _LARGEST_L1_BYTES:
+        features, _compatible, _autoclear, refcount_order, extensions = _HEADER_V3.unpack_from(start, _HEADER.size)
+    if (
+        cluster_bits not in _CLUSTER_BITS
+        or refcount_order not in _REFCOUNT_ORDERS
+        or 8 * l1_entries > _LARGEST_L1_BYTES
+    ):
         raise BrokenQcow2Error("its header is invalid")
     backing_file = None
     if backing_offset:
@@ -117,6 +129,7 @@ def read_header(read: Read) -> Header | None:
         l1_entries=l1_entries,
         refcount_offset=refcount_offset,
         refcount_clusters=refcount_clusters,
+        refcount_bits=1 << refcount_order,
         encrypted=crypt != 0,
         features=features,
         backing_file=backing_file,

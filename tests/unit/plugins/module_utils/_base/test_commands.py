@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base import commands
 from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer, pipe_through, run_program
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
 
@@ -76,6 +77,21 @@ def test_a_child_that_keeps_the_output_open_is_not_waited_for() -> None:
     with pytest.raises(TimeoutError):
         run_program(["sh", "-c", "sleep 6000 & sleep 6000"], timeout_seconds=0.2)
     assert time.monotonic() - began < 300
+
+
+def test_all_bytes_go_in_however_late_they_are_read() -> None:
+    """As guestfish does, when its appliance has started."""
+    answer = run_program(["sh", "-c", "sleep 1.2; cat"], data=EVERYTHING, timeout_seconds=SECONDS)
+    assert answer == Answer(0, EVERYTHING, b"")
+
+
+def test_a_program_that_complains_without_end_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says is kept in memory, and an image can be made so that qemu-img check never stops."""
+    monkeypatch.setattr(commands, "_MOST_ERRORS_BYTES", 100_000)
+    program = "echo out; while echo wrong >&2; do :; done"
+    answer = run_program(["sh", "-c", program], timeout_seconds=SECONDS)
+    assert (answer.status < 0, answer.output, answer.errors[:6]) == (True, b"out\n", b"wrong\n")
+    assert len(answer.errors) < 10_000
 
 
 def test_chunks_go_through_a_program_as_they_come() -> None:

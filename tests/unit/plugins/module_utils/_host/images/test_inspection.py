@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import typing as t
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base import commands
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import (
     Inspection,
@@ -84,6 +86,36 @@ def test_the_unused_rest_of_an_image_is_no_damage(tmp_path: t.Any) -> None:
     checked = subprocess.run(["qemu-img", "check", "-f", "qcow2", str(path)], check=False, capture_output=True)
     assert checked.returncode == 3
     assert inspect_file(str(path), "FILE").format == "qcow2"
+
+
+def _lying_header(**fields: int) -> bytes:
+    """Of a version 3 qcow2 file with its tables at the clusters 1 (references), 2 and 3 (clusters)."""
+    bits = fields["cluster_bits"]
+    words = (3, 0, 0, bits, 1 << 20, 0, fields["l1_entries"], 3 << bits, 1 << bits, 1, 0, 0, 0, 0, 0)
+    return struct.pack(">4sIQIIQIIQQIIQQQQII", b"QFI\xfb", *words, fields["refcount_order"], 104)
+
+
+@needs_qemu_img
+def test_an_image_with_damage_without_end_is_refused(tmp_path: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two kilobytes as bzip2: qemu-img check has a complaint for each of a million million entries."""
+    monkeypatch.setattr(commands, "_MOST_ERRORS_BYTES", 1 << 20)
+    path, cluster, entries = tmp_path / "image.qcow2", 1 << 21, 1 << 18
+    with path.open("wb") as file:
+        file.write(_lying_header(cluster_bits=21, l1_entries=entries, refcount_order=4))
+        file.seek(2 * cluster)
+        # One table, all of whose entries are damaged, and to which all of the other table's lead.
+        file.write(struct.pack(">Q", 1 << 63 | 4096) * (cluster // 8))
+        file.write(struct.pack(">Q", 1 << 63 | 2 * cluster) * entries)
+    with pytest.raises(InputError, match=r"^FILE is damaged, according to qemu-img check: ERROR.{1,200}Download it"):
+        inspect_file(str(path), "FILE")
+
+
+def test_an_image_that_takes_all_memory_to_check_is_refused(tmp_path: t.Any) -> None:
+    path = tmp_path / "image.qcow2"
+    path.write_bytes(_lying_header(cluster_bits=9, l1_entries=1, refcount_order=6))
+    os.truncate(path, 128 << 30)
+    with pytest.raises(InputError, match=r"^FILE has 128\.0G in such small clusters that .* take 2\.0G of memory"):
+        inspect_file(str(path), "FILE")
 
 
 def test_without_qemu_img_the_package_is_named(tmp_path: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:

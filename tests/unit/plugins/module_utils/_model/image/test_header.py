@@ -95,6 +95,18 @@ def test_what_must_not_be_stored(tmp_path: t.Any, options: tuple[str, ...], says
         ),
         (b"PK\x03\x04" + b"x" * 508, "is a zip archive"),
         (b"x" * 257 + b"ustar" + b"x" * 250, "is a tar archive"),
+        (
+            b"VMA\x00" + b"x" * 508,
+            "is a backup of Proxmox VE. Give the image itself: vma extract FILE FOLDER",
+        ),
+        (
+            b"7z\xbc\xaf\x27\x1c" + b"x" * 506,
+            "is a 7z archive. Give the image itself: 7z x FILE.",
+        ),
+        (b"Rar!\x1a\x07" + b"x" * 506, "is a rar archive"),
+        (b"\x04\x22\x4d\x18" + b"x" * 508, "is compressed with lz4"),
+        (b"\x89LZO\x00\r\n\x1a\n" + b"x" * 503, "is compressed with lzop"),
+        (b"LZIP\x01" + b"x" * 507, "is compressed with lzip"),
         (b"<html>404</html>", "is not a disk image"),
         (b"QFI\xfb\x00\x00\x00\x03", "is a broken qcow2 image"),
         (b"QFI\xfb\x00\x00\x00\x09" + b"\x00" * 504, "is a broken qcow2 image. Its version 9 is unknown"),
