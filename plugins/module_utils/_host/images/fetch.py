@@ -8,7 +8,12 @@ from __future__ import annotations
 import contextlib
 import http
 import http.client
+import os
 import posixpath
+import queue
+import re
+import socket
+import threading
 import typing as t
 import urllib.error
 import urllib.parse
@@ -32,6 +37,8 @@ _NOT_TO_BE_HAD = frozenset({401, 403, 404, 407, 410})
 _REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
 _MOST_REDIRECTIONS = 10
 _AGENT = "ansible-brine.virt"
+# A server may say anything in the place of one.
+_SIZE = re.compile(r"[0-9]{1,20}")
 # Those of distributions have some thousand bytes. Somebody may give the address of the image by mistake.
 _CHECKSUM_FILE_BYTES = 1024 * 1024
 
@@ -72,11 +79,10 @@ def download(url: str, deadline: Deadline, *, never_in_clear: bool = False) -> t
     elsewhere, and when the server refuses, breaks off, or is not done at the deadline; the last two while the chunks
     are read.
     """
-    with _web_errors(url):
+    with _web_errors(url, deadline):
         answer = _ask_encrypted(url, deadline) if never_in_clear and _is_encrypted(url) else _ask(url, deadline)
-    with contextlib.closing(answer):
-        length = answer.headers.get("Content-Length", "")
-        size_bytes = int(length) if length.isdigit() else None
+    with contextlib.closing(answer), _cut_at(deadline, answer):
+        size_bytes = _size(answer.headers.get("Content-Length", ""))
         yield Download(size_bytes, _read(answer, url, size_bytes, deadline))
 
 
@@ -87,7 +93,7 @@ def look_at_url(url: str, deadline: Deadline, where: str | None = None) -> int |
     refuses a part of a file is asked for the whole, and left when it begins to send.
     Raises HostError when the file cannot be had. where: path in the user's input, for this.
     """
-    with _web_errors(url, where):
+    with _web_errors(url, deadline, where):
         try:
             answer = _ask(url, deadline, {"Range": "bytes=0-0"})
         except urllib.error.HTTPError as exc:
@@ -96,19 +102,58 @@ def look_at_url(url: str, deadline: Deadline, where: str | None = None) -> int |
             answer = _ask(url, deadline)
     with contextlib.closing(answer):
         whole = answer.headers.get("Content-Range", "").rpartition("/")[2]
-        text = whole if answer.status == http.HTTPStatus.PARTIAL_CONTENT else answer.headers.get("Content-Length", "")
-        return int(text) if text.isdigit() else None
+        partial = answer.status == http.HTTPStatus.PARTIAL_CONTENT
+        return _size(whole if partial else answer.headers.get("Content-Length", ""))
+
+
+def _size(said: str) -> int | None:
+    return int(said) if _SIZE.fullmatch(said) else None
 
 
 def _ask(url: str, deadline: Deadline, headers: dict[str, str] | None = None, *, follow: str = "urllib2") -> t.Any:
-    return open_url(
-        url,
-        timeout=min(_SILENCE_SECONDS, deadline.seconds),
-        http_agent=_AGENT,
-        headers=headers or {},
-        decompress=False,
-        follow_redirects=follow,
-    )
+    outcome: queue.SimpleQueue[tuple[t.Any, Exception | None]] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answer = open_url(
+                url,
+                timeout=min(_SILENCE_SECONDS, deadline.seconds),
+                http_agent=_AGENT,
+                headers=headers or {},
+                decompress=False,
+                follow_redirects=follow,
+            )
+            outcome.put((answer, None))
+        except Exception as exc:  # raised by who asked
+            outcome.put((None, exc))
+
+    # The beginning of an answer may trickle for ever, each byte an end of the silence. The thread is left behind then.
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        answer, error = outcome.get(timeout=deadline.left)
+    except queue.Empty:
+        raise _late(url, deadline) from None
+    if error is not None:
+        raise error
+    return answer
+
+
+@contextlib.contextmanager
+def _cut_at(deadline: Deadline, answer: t.Any) -> t.Iterator[None]:
+    """For the block: the connection ends at the deadline, even while somebody waits for the next byte of it."""
+    with socket.socket(fileno=os.dup(answer.fileno())) as connection:
+
+        def cut() -> None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(deadline.left, cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def _ask_encrypted(url: str, deadline: Deadline) -> t.Any:
@@ -190,23 +235,27 @@ def _small_text(wanted: ChecksumFile, deadline: Deadline, where: str) -> str:
 def _read(answer: t.Any, url: str, size_bytes: int | None, deadline: Deadline) -> t.Iterator[bytes]:
     read_bytes = 0
     while True:
-        with _web_errors(url):
+        with _web_errors(url, deadline):
             # What has come, without waiting for a whole chunk: a trickle must not get past the deadline.
             chunk = answer.read1(CHUNK_BYTES)
+        if deadline.passed:
+            raise _late(url, deadline)
         if not chunk:
             break
         read_bytes += len(chunk)
-        if deadline.passed:
-            raise HostError(
-                f"the download of {shown_url(url)} was not done within {deadline.seconds:g} s", hint="Raise timeout"
-            )
         yield chunk
     if size_bytes is not None and read_bytes != size_bytes:
         raise HostError(f"the download of {shown_url(url)} broke off after {read_bytes} of {size_bytes} bytes")
 
 
+def _late(url: str, deadline: Deadline) -> HostError:
+    return HostError(
+        f"the download of {shown_url(url)} was not done within {deadline.seconds:g} s", hint="Raise timeout"
+    )
+
+
 @contextlib.contextmanager
-def _web_errors(url: str, where: str | None = None) -> t.Iterator[None]:
+def _web_errors(url: str, deadline: Deadline, where: str | None = None) -> t.Iterator[None]:
     """Failures as one sentence. What lies behind is not handed on: it may repeat the whole address."""
     what = f"cannot download {shown_url(url)}"
     try:
@@ -214,10 +263,11 @@ def _web_errors(url: str, where: str | None = None) -> t.Iterator[None]:
     except urllib.error.HTTPError as exc:
         said = f"{exc.code} {_cleaned(exc.reason, url)}".rstrip()
         raise HostError(f"{what}: the server answered {said}", where=where) from None
-    except urllib.error.URLError as exc:
-        raise HostError(f"{what}: {_reason(exc.reason, url)}", where=where) from None
     except (OSError, http.client.HTTPException, AnsibleConnectionError, ValueError) as exc:
-        raise HostError(f"{what}: {_reason(exc, url)}", where=where) from None
+        if deadline.passed:
+            raise _late(url, deadline) from None
+        reason = exc.reason if isinstance(exc, urllib.error.URLError) else exc
+        raise HostError(f"{what}: {_reason(reason, url)}", where=where) from None
 
 
 def _reason(reason: t.Any, url: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import io
+import socket
 import threading
 import time
 import typing as t
@@ -18,14 +19,20 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, InputError
 from ansible_collections.brine.virt.plugins.module_utils._host.images import fetch as image_fetch
-from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import check_url, download, resolve_checksum
+from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import (
+    check_url,
+    download,
+    look_at_url,
+    resolve_checksum,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 
 BODY = b"0123456789" * 100_000
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers by path: /whole, /unsaid (no length), /short (breaks off), /gzip, /trickle, /moved.
+    """Answers by path: /whole, /unsaid (no length), /squared and /nines (no number), /short (breaks off), /gzip,
+    /trickle, /header (trickles too), /chunk (the same), /moved.
 
     /private is for me:pw alone; /inside leads there, and /outside too, by another name of this host.
     """
@@ -38,7 +45,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             "inside": "/private",
             "outside": f"http://localhost:{t.cast('t.Any', self.server).server_address[1]}/private",
         }
-        sizes = {"short": 2 * len(BODY), **dict.fromkeys(leads, 0)}
+        sizes = {"short": 2 * len(BODY), "squared": "1\u00b2", "nines": "9" * 5000, **dict.fromkeys(leads, 0)}
         if kind == "nothing":
             self.send_error(404)
             return
@@ -56,11 +63,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", leads[kind])
         if kind == "gzip":
             self.send_header("Content-Encoding", "gzip")
-        if kind != "unsaid":
+        if kind == "chunk":
+            self.send_header("Transfer-Encoding", "chunked")
+        elif kind != "unsaid":
             self.send_header("Content-Length", str(sizes.get(kind, len(BODY))))
-        self.end_headers()
+        if kind == "header":
+            self.flush_headers()
+        else:
+            self.end_headers()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            if kind == "trickle":
+            if kind in ("trickle", "header", "chunk"):
                 for byte in BODY[:600]:
                     self.wfile.write(bytes([byte]))
                     time.sleep(1)
@@ -85,7 +97,15 @@ def fetch(url: str, seconds: float = 600) -> tuple[int | None, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "size"), [("whole", len(BODY)), ("unsaid", None), ("gzip", len(BODY)), ("moved", len(BODY))]
+    ("kind", "size"),
+    [
+        ("whole", len(BODY)),
+        ("unsaid", None),
+        ("squared", None),
+        ("nines", None),
+        ("gzip", len(BODY)),
+        ("moved", len(BODY)),
+    ],
 )
 def test_all_bytes_come_as_they_are(server: str, kind: str, size: int | None) -> None:
     assert fetch(f"{server}/{kind}") == (size, BODY)
@@ -105,11 +125,16 @@ def test_a_failure_is_one_sentence_with_the_address(server: str, kind: str, says
     assert str(caught.value) == says.format(url=url)
 
 
-def test_a_trickle_does_not_get_past_the_deadline(server: str) -> None:
+@pytest.mark.parametrize("kind", ["trickle", "header", "chunk"])
+def test_a_trickle_does_not_get_past_the_deadline(server: str, kind: str) -> None:
     start = time.monotonic()
     with pytest.raises(HostError, match=r"was not done within 2 s\. Raise timeout"):
-        fetch(f"{server}/trickle", 2)
+        fetch(f"{server}/{kind}", 2)
     assert time.monotonic() - start < 300
+
+
+def test_what_a_server_says_of_the_size_is_no_number(server: str) -> None:
+    assert look_at_url(f"{server}/nines", Deadline(600)) is None
 
 
 def test_nobody_there_is_one_sentence() -> None:
@@ -149,7 +174,10 @@ def mirrors(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
                 url = leads[url]
                 if follow_redirects == "none":
                     raise urllib.error.HTTPError(url, 302, "Found", Message(), io.BytesIO())
-        answer = io.BytesIO(f"{SUM}  a.qcow2\n".encode())
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.sendall(f"{SUM}  a.qcow2\n".encode())
+            answer = ours.makefile("rb")
         answer.headers = Message()  # type: ignore[attr-defined]
         return answer
 
