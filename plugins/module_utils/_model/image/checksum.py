@@ -22,10 +22,9 @@ from ..url import shown_url
 DIGITS = {"sha256": 64, "sha512": 128}
 _HEX = re.compile(r"^[0-9a-f]+\Z")
 _ADDRESS = re.compile(r"^(?:(?P<algorithm>[^:/]*):)?(?P<url>https?://.*)\Z", re.IGNORECASE | re.DOTALL)
-_RIGHT = (
-    "Write it like sha256:<64 hex digits> or sha512:<128>, or give the address of a checksum file, as in "
-    "https://example.org/SHA256SUMS"
-)
+_RIGHT_SHA256 = "Write it like sha256:<64 hex digits>"
+_RIGHT = f"{_RIGHT_SHA256} or sha512:<128>"
+_RIGHT_OR_ADDRESS = f"{_RIGHT}, or give the address of a checksum file, as in https://example.org/SHA256SUMS"
 _ALGORITHMS = {digits: algorithm for algorithm, digits in DIGITS.items()}
 _GNU = re.compile(r"^(?P<digest>[0-9a-fA-F]{64,128})[ \t]+\*?(?P<file>\S.*)$")
 _BSD = re.compile(r"^(?P<algorithm>[\w/-]+) ?\((?P<file>.+)\) ?= ?(?P<digest>[0-9a-fA-F]{64,128})$")
@@ -60,20 +59,20 @@ def read_checksum(value: t.Any, where: str | None = None) -> Checksum | Checksum
     """
     match = _ADDRESS.match(str(value).strip())
     if match is None:
-        return parse_checksum(value, where)
+        return parse_checksum(value, where, _RIGHT_OR_ADDRESS)
     algorithm = match["algorithm"]
     if algorithm is None:
         return ChecksumFile(match["url"])
     if algorithm.strip().lower() not in DIGITS:
-        raise _no_checksum(value, where, _RIGHT)
+        raise _no_checksum(value, where, _RIGHT_OR_ADDRESS)
     return ChecksumFile(match["url"], algorithm.strip().lower())
 
 
-def parse_checksum(value: t.Any, where: str | None = None) -> Checksum:
-    """A checksum from its text. Raises InputError, naming ``where``, for anything else."""
+def parse_checksum(value: t.Any, where: str | None = None, hint: str = _RIGHT) -> Checksum:
+    """A checksum from its text. Raises InputError, naming ``where``, with what would be right, for anything else."""
     algorithm, colon, digest = str(value).strip().lower().partition(":")
     if not colon or algorithm not in DIGITS:
-        raise _no_checksum(value, where, _RIGHT)
+        raise _no_checksum(value, where, hint)
     digest = digest.strip()
     if len(digest) != DIGITS[algorithm] or not _HEX.match(digest):
         raise _no_checksum(value, where, f"A {algorithm} has {DIGITS[algorithm]} hex digits")
@@ -90,7 +89,7 @@ def read_content_checksum(value: t.Any) -> Checksum | None:
     """What a user says that an image itself hashes to; images are named after their sha256, so it is one."""
     if value is None:
         return None
-    checksum = parse_checksum(value, "content_checksum")
+    checksum = parse_checksum(value, "content_checksum", _RIGHT_SHA256)
     if checksum.algorithm != "sha256":
         raise InputError(
             f"{value!r} is not a sha256", where="content_checksum", hint="Stored images are identified by their sha256"
@@ -143,9 +142,12 @@ def find_checksum(text: str, file_name: str, algorithm: str | None, what: str, w
 def _entries(text: str, file_name: str) -> list[tuple[str, Checksum]]:
     lines = [line.strip() for line in text.lstrip("\ufeff").splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
-    if len(lines) == 1 and _BARE.match(lines[0]):
-        return [(file_name, checksum) for checksum in _checksum(lines[0], None)]
-    return [entry for line in lines for entry in _entry(line)]
+    entries = [entry for line in lines for entry in _entry(line)]
+    alone = [line for line in lines if _BARE.match(line)]
+    if not entries and len(alone) == 1:
+        # What may stand around it is the armor of a signature.
+        return [(file_name, checksum) for checksum in _checksum(alone[0], None)]
+    return entries
 
 
 def _entry(line: str) -> t.Iterator[tuple[str, Checksum]]:

@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum i
     ChecksumFile,
     parse_checksum,
     read_checksum,
+    read_content_checksum,
     verify_digests,
 )
 
@@ -76,6 +77,19 @@ def test_a_checksum_may_lie_at_an_address(text: str, found: Checksum | ChecksumF
         return
     with pytest.raises(InputError, match="^checksum: .* is not a checksum"):
         read_checksum(text, "checksum")
+
+
+def test_only_where_an_address_may_stand_one_is_asked_for() -> None:
+    for read, right in (
+        (
+            read_checksum,
+            "sha256:<64 hex digits> or sha512:<128>, or give the address of a checksum file, as in https://",
+        ),
+        (parse_checksum, "sha256:<64 hex digits> or sha512:<128>$"),
+        (read_content_checksum, "sha256:<64 hex digits>$"),
+    ):
+        with pytest.raises(InputError, match=f"'x' is not a checksum. Write it like {right}"):
+            read("x")
 
 
 def test_other_bytes_are_named_by_both_hashes() -> None:

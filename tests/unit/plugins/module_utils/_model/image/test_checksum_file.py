@@ -52,6 +52,13 @@ iQIzBAEBCAAdFiEEsPTcQ8ZvA5xAk/ynyKt5MqFa9pMFAmf5FgAACgkQyKt5MqFa
         # One hash alone, with or without a line's end, with a comment, with a mark of its encoding.
         (A256, "x.raw", None, Checksum("sha256", A256)),
         (f"\ufeff# x\n{A512}\n\n", "x.raw", "sha512", Checksum("sha512", A512)),
+        # The same in a signature.
+        (
+            FEDORA.replace(FEDORA[FEDORA.index("# F") : FEDORA.index("-----BEGIN PGP SIGNATURE")], f"{A256}\n"),
+            "x",
+            None,
+            Checksum("sha256", A256),
+        ),
         # Names in folders.
         (f"{A256}  ./x.raw\n{B256}  ./y.raw", "x.raw", None, Checksum("sha256", A256)),
         (f"{A256}  images/x.raw\n{B256}  y.raw", "x.raw", None, Checksum("sha256", A256)),
