@@ -87,7 +87,12 @@ def have_file(
         known = as_result(answer["image"]["name"], image) if image else {}
         return {**answer, "image": {**answer["image"], **known}}
     without_src = {key: value for key, value in args.items() if key != "src"}
-    return ask({**without_src, "path": send(path)})
+    sent = send(path)
+    answer = ask({**without_src, "path": sent})
+    if answer.get("failed"):
+        # The user knows no file of that name, and it is gone when the task is over.
+        answer["msg"] = str(answer.get("msg", "")).replace(sent, path)
+    return answer
 
 
 def _with_content(args: dict[str, t.Any], image: ImagePreview | None) -> dict[str, t.Any]:

@@ -47,7 +47,8 @@ attributes:
       - Nothing but a checksum file is sent or downloaded in check mode. For a O(url) that the store lacks, the server
         is asked whether the file exists, and the size that it reports has to fit into the pool. Whether such an image
         is usable is only found out in the real run; until then its format, size and sha256 are null.
-      - A compressed file at O(path) is decompressed to check its content, but nothing of it is written.
+      - A compressed file at O(path) is decompressed to check its content, but nothing of it is written. What only
+        C(qemu-img) finds in such an image, and in that of O(src), is only found out in the real run as well.
       - No progress is shown.
   diff_mode:
     support: full

@@ -93,7 +93,10 @@ class Controller:
     def have(self, *, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
         def ask(args: dict[str, t.Any]) -> dict[str, t.Any]:
             defaults = {name: option.get("default") for name, option in virt_image.ARGUMENTS.items()}
-            return have_image({**defaults, **args, "uri": self._node.uri()}, check_mode=check_mode)
+            try:
+                return have_image({**defaults, **args, "uri": self._node.uri()}, check_mode=check_mode)
+            except VirtError as exc:
+                return {"failed": True, "msg": str(exc)}
 
         def send(path: str) -> str:
             self.sent += 1
@@ -101,6 +104,20 @@ class Controller:
 
         args = {"name": "debian", "src": self.path.name, **options}
         return have_file(str(self.path), args, ask=ask, send=send, check_mode=check_mode)
+
+
+@needs_qemu_img
+def test_what_only_the_hypervisor_finds_is_said_of_the_file_of_the_controller(tmp_path: Path, node: t.Any) -> None:
+    path = tmp_path / "image"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "1M"], check=True)
+    content = bytearray(path.read_bytes())
+    # The length of the header.
+    content[100:104] = (2**31).to_bytes(4, "big")
+    path.write_bytes(gzip.compress(bytes(content), mtime=0))
+    answer = Controller(node, path).have()
+    assert answer["failed"] is True
+    assert answer["msg"].startswith(f"qemu-img cannot read {path}: ")
+    assert node.names() == []
 
 
 @pytest.fixture
