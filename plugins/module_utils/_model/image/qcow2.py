@@ -9,7 +9,6 @@ https://www.qemu.org/docs/master/interop/qcow2.html
 from __future__ import annotations
 
 import array
-import itertools
 import struct
 import sys
 import typing as t
@@ -27,8 +26,6 @@ _HEADER = struct.Struct(">4sIQIIQIIQQIIQ")
 _HEADER_V3 = struct.Struct(">QQQII")
 _EXTENSION = struct.Struct(">II")
 _END_OF_EXTENSIONS, _BACKING_FORMAT, _DATA_FILE_NAME = 0, 0xE2792ACA, 0x44415441
-# A header has a handful of extensions; no more than this is read of a broken one.
-_MOST_EXTENSIONS = 64
 _LONGEST_NAME_BYTES = 1023
 _CLUSTER_BITS = range(9, 22)
 # Of version 2, and what version 3 may have.
@@ -138,11 +135,12 @@ def read_header(read: Read) -> Header | None:
 
 
 def _backing_format(read: Read, position: int, end: int) -> str | None:
-    """What the header's extensions say of it."""
-    for kind, start, length in _extensions(read, position, end):
-        if kind == _BACKING_FORMAT:
-            return read(start, min(length, _LONGEST_NAME_BYTES)).decode(errors="replace")
-    return None
+    """What the header's extensions say of it; of several, QEMU goes by the last (qcow2_read_extensions)."""
+    found = [place for kind, *place in _extensions(read, position, end) if kind == _BACKING_FORMAT]
+    if not found:
+        return None
+    start, length = found[-1]
+    return read(start, min(length, _LONGEST_NAME_BYTES)).decode(errors="replace")
 
 
 def _extensions(read: Read, position: int, end: int) -> t.Iterator[tuple[int, int, int]]:
@@ -164,7 +162,7 @@ def referenced_names(read: Read) -> list[str]:
 
     Unlike read_header, this goes by what there is of a broken header.
     """
-    return [name for name in (backing_name(read), _data_file_name(read)) if name]
+    return [name for name in (backing_name(read), *_data_file_names(read)) if name]
 
 
 def backing_name(read: Read) -> str | None:
@@ -179,19 +177,20 @@ def backing_name(read: Read) -> str | None:
     return read(offset, length).decode(errors="surrogateescape")
 
 
-def _data_file_name(read: Read) -> str | None:
-    """The name of the file that the image's data are in; None when they are in the image itself."""
+def _data_file_names(read: Read) -> list[str]:
+    """The names of the file that the image's data are in; none when they are in the image itself. QEMU goes by the last
+    of several that stand where it looks."""
     header = read(0, _HEADER.size + _HEADER_V3.size)
     if not header.startswith(MAGIC) or len(header) < _HEADER.size:
-        return None
+        return []
     extensions = _HEADER.size
     if struct.unpack_from(">I", header, 4)[0] >= 3 and len(header) == _HEADER.size + _HEADER_V3.size:
         extensions = _HEADER_V3.unpack_from(header, _HEADER.size)[-1]
-    found = _extensions(read, extensions, _LARGEST_CLUSTER_BYTES)
-    for kind, start, length in itertools.islice(found, _MOST_EXTENSIONS):
-        if kind == _DATA_FILE_NAME and 0 < length <= _LONGEST_NAME_BYTES:
-            return read(start, length).decode(errors="surrogateescape")
-    return None
+    return [
+        read(start, length).decode(errors="surrogateescape")
+        for kind, start, length in _extensions(read, extensions, _LARGEST_CLUSTER_BYTES)
+        if kind == _DATA_FILE_NAME and 0 < length <= _LONGEST_NAME_BYTES
+    ]
 
 
 def needed_bytes(header: Header, read: Read) -> int:

@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.image.qcow2 impo
     backing_name,
     needed_bytes,
     read_header,
+    referenced_names,
 )
 
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
@@ -149,6 +150,30 @@ def test_a_name_that_an_overlay_is_backed_by(tmp_path: Path) -> None:
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "alone", "1M"], cwd=tmp_path, check=True)
     (tmp_path / "short").write_bytes(b"QFI\xfb\x00")
     assert [backing_name(read(name)) for name in ("alone", "base.raw", "short")] == [None, None, None]
+
+
+@needs_qemu_img
+def test_of_several_extensions_of_one_kind_qemu_goes_by_the_last(tmp_path: Path) -> None:
+    """What the first one says would be believed of a file that QEMU opens in another format, and follows further."""
+    path = tmp_path / "overlay"
+    (tmp_path / "base").write_bytes(bytes(1024 * 1024))
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-b", "base", "-F", "raw", path], cwd=tmp_path, check=True
+    )
+    content = bytearray(path.read_bytes())
+    extensions = b"".join(
+        struct.pack(">II8s", kind, len(text), text)
+        for kind, text in ((0xE2792ACA, b"raw"), (0x44415441, b"one"), (0xE2792ACA, b"qcow2"), (0x44415441, b"two"))
+    )
+    (begin,) = struct.unpack_from(">I", content, 100)
+    content[begin:512] = (extensions + bytes(8) + b"base").ljust(512 - begin, b"\0")
+    struct.pack_into(">QI", content, 8, begin + len(extensions) + 8, 4)
+    path.write_bytes(content)
+    said = subprocess.run(["qemu-img", "info", "-f", "qcow2", path], check=True, capture_output=True, text=True).stdout
+    header = read_header(reader(bytes(content)))
+    assert header is not None
+    assert (header.backing_format, "backing file format: qcow2" in said) == ("qcow2", True)
+    assert referenced_names(reader(bytes(content))) == ["base", "one", "two"]
 
 
 def test_a_header_that_lies_about_its_backing_name_is_not_followed() -> None:
