@@ -36,12 +36,13 @@ def one_line(
     fails: bool = False,
     play: dict[str, t.Any] | None = None,
     second: dict[str, t.Any] | None = None,
+    node: str = NODE,
 ) -> str:
     """What the role says of a machine on the command line, in check mode with the differences.
 
-    play: variables of the play; second: of a second hypervisor in the inventory.
+    play: variables of the play; second: of a second hypervisor in the inventory; node: what the hypervisors have.
     """
-    (directory / "node.xml").write_text(NODE, encoding="utf-8")
+    (directory / "node.xml").write_text(node, encoding="utf-8")
     uri = {"uri": f"test://{directory}/node.xml"}
     hosts = {"hv1": uri} if second is None else {"hv1": uri, "hv2": {**uri, **second}}
     options = [option for word in words for option in ("-e", word)]
@@ -117,6 +118,19 @@ def test_an_option_that_is_not_on_the_command_line_is_refused_with_its_place(tmp
     # Ansible breaks no line in a message of its own.
     assert f'"msg": "(1) {sentences[0]} (2) {sentences[1]} Nothing was changed."' in output
     assert "new1 on hv1" not in output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mark", ["/", "?", "#", "["])
+def test_a_password_that_is_not_escaped_is_not_repeated(tmp_path: Path, mark: str) -> None:
+    """Ansible's urlsplit would, of an address that ends inside of it."""
+    store = f"<pool type='dir'><name>images</name><target><path>{tmp_path}</path></target></pool></node>"
+    image = f"image=https://me:Geheim{mark}x1@example.invalid/debian.qcow2"
+    bare = ("nic_profile=none", "seed=false", f"checksum=sha256:{'0' * 64}")
+    node = NODE.replace("</node>", store)
+    output = one_line(tmp_path, "vm=new1", "vcpus=1", "memory=128", *bare, image, fails=True, node=node)
+    assert "hv1: image.url: this is not an address to download from: " in output
+    assert "Geheim" not in output and "x1@" not in output
 
 
 @pytest.mark.slow
