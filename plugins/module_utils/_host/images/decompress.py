@@ -106,7 +106,8 @@ def decompressed(
     for piece in pieces:
         if deadline.passed:
             raise HostError(f"{what} was not decompressed within {deadline.seconds:g} s", hint="Raise timeout")
-        yield piece
+        if piece:
+            yield piece
 
 
 def _broken(what: str, how: str, why: str, where: str | None) -> BrokenStreamError:
@@ -140,6 +141,8 @@ def _by_python(chunks: t.Iterator[bytes], how: str, what: str, where: str | None
             data = yield from _drain(decoder, data, how, what, where)
             if decoder.eof:
                 decoder = None
+                # Where the time is looked at: there may be a hundred thousand empty streams in a megabyte.
+                yield b""
     if decoder is not None:
         raise _broken(what, how, "it is truncated", where)
 

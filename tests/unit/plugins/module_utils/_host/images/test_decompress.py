@@ -138,6 +138,17 @@ def test_the_deadline_holds(kind: str) -> None:
     assert time.monotonic() - began < 300
 
 
+@pytest.mark.parametrize("kind", ["xz", "gzip", "bzip2"])
+def test_the_deadline_holds_where_nothing_comes_out(kind: str) -> None:
+    """Streams of nothing: most of the time goes by between them."""
+    deadline = Deadline(0)
+    chunks = iter([compress(kind, b"") * 1000, b"not asked for"])
+    with pytest.raises(HostError, match=r"FILE was not decompressed within 0 s. Raise timeout"):
+        list(decompressed(chunks, kind, "FILE", deadline))
+    assert list(chunks) == [b"not asked for"]
+    assert list(decompressed(iter([compress(kind, b"") * 3]), kind, "FILE", Deadline(600))) == []
+
+
 @needs_zstd
 def test_without_zstd_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: t.Any) -> None:
     packed = compress("zstd", b"x")
