@@ -197,7 +197,7 @@ def read_source(
     content = image_files.hash_file(path, source.algorithms, on_progress)
     source.verify(content)
     checksum = Checksum("sha256", content.sha256)
-    return ImageSource(path=path, checksum=checksum, content=inside, origins=checksums(content))
+    return ImageSource(path=path, checksum=checksum, hashed=True, content=inside, origins=checksums(content))
 
 
 def preview_source(source: ImageSource, deadline: Deadline) -> ImagePreview:

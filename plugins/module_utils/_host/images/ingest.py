@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..._base.errors import InputError
+from ..._base.errors import ConflictError, InputError
 from ..._model.image.checksum import Checksum, verify_digests
 from ..._model.image.header import HEADER_BYTES, check_image_header, compression, virtual_size
 from ..._model.image.provenance import Provenance
@@ -34,13 +34,15 @@ class ImageSource:
     """Where an image comes from: a file, an address, or what writes it to an empty file whose path it is given.
 
     words: what that is, and size_bytes: what it takes at most. checksum: what the file must hash to, compressed or not,
-    if that was said; content: the sha256 that what is in it must have, if that was said; origins: what else is known to
-    become this image. check: raises VirtError for what can be seen to be missing for that, before anything is written.
+    if that was said, or is known as this run has hashed it; content: the sha256 that what is in it must have, if that
+    was said; origins: what else is known to become this image. check: raises VirtError for what can be seen to be
+    missing for that, before anything is written.
     """
 
     path: str | None = None
     url: str | None = None
     checksum: Checksum | None = None
+    hashed: bool = False
     content: Checksum | None = None
     origins: tuple[Checksum, ...] = ()
     write: t.Callable[[str], None] | None = None
@@ -60,8 +62,13 @@ class ImageSource:
 
     def verify(self, content: HashedContent) -> None:
         """Raises ConflictError when the bytes are not those that were meant."""
-        if self.checksum is not None:
-            verify_digests(content.digests, self.checksum, self.what)
+        if self.checksum is None:
+            return
+        if self.hashed and self.checksum not in checksums(content):
+            raise ConflictError(
+                f"{self.what} has changed since this run looked at it", where="path", hint="Run the task again"
+            )
+        verify_digests(content.digests, self.checksum, self.what)
 
     def verify_image(self, sha256: str) -> None:
         """Raises ConflictError when what is in the file is another image than was meant."""

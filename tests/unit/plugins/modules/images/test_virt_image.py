@@ -25,6 +25,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
+from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
 from ansible_collections.brine.virt.plugins.module_utils._operations.images import FORGETS, have_image
 from ansible_collections.brine.virt.plugins.modules import virt_image
 
@@ -307,6 +308,27 @@ def test_a_damaged_image_gets_no_other_name(task: Task, node: t.Any, source: str
     (node.directory / VOLUME).write_bytes(b"\x02" * len(CONTENT))
     result = task(name="other", path=source)
     assert (node.directory / result["image"]["volume"]).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_file_that_somebody_still_writes_has_no_wrong_checksum(
+    capsys: pytest.CaptureFixture[str],
+    uri: str,
+    source: str,
+    monkeypatch: pytest.MonkeyPatch,
+    pack: t.Callable[[bytes], bytes],
+) -> None:
+    Path(source).write_bytes(pack(CONTENT))
+
+    def grow(_path: str) -> list[str]:
+        with open(source, "ab") as file:
+            file.write(pack(CONTENT))
+        return []
+
+    # Between the two looks at it.
+    monkeypatch.setattr(image_files, "clear_parts", grow)
+    result = run(capsys, name="debian", path=source, uri=uri)
+    assert result["msg"] == f"path: {source} has changed since this run looked at it. Run the task again"
 
 
 def test_without_links_the_image_is_copied(
