@@ -25,6 +25,8 @@ MAIN = "/etc/network/interfaces"
 LASTING = "/etc/network/interfaces.d"
 # Nothing reads it by itself; ifup and ifdown are told of it.
 TRIAL = "/run/brine-virt-interfaces"
+# What the kernel does with IPv6 on each interface.
+SETTINGS = "/proc/sys/net/ipv6/conf"
 # A DHCP client that it starts must not end with the switch's unit.
 _UP: Command = ("systemd-run", "--scope", "--quiet", "--collect", "ifup")
 # source-directory takes no others (interfaces(5)).
@@ -90,6 +92,7 @@ class IfupdownManager:
             source=found,
             origin=", ".join(origins),
             first=wanted.source.name if wanted.source else "",
+            ahead=_made_by_stanzas(wanted),
         )
         ports = uplink.below if uplink and uplink.vlan is None else ()
         known = [port for port in ports if any(iface_stanzas(text, port) for _path, text in _files())]
@@ -104,6 +107,7 @@ class IfupdownManager:
             leave=(("ifdown", *with_trial, spec.name), *(("ifdown", *with_trial, port) for port in ports)),
             restore=(
                 *(delete_link(name) for name in wanted.made_links),
+                *_addresses_as_before(wanted),
                 *((*_UP, "--force", port) for port in known),
             ),
             last_resort=(("systemctl", "restart", "networking.service"),),
@@ -122,6 +126,25 @@ class IfupdownManager:
             return Parts()
         files = (GuardedFile(path, after, before=before),) if after != before else ()
         return Parts(files=files, apply=apply, restore=restore)
+
+
+def _made_by_stanzas(wanted: WantedBridge) -> list[tuple[str, str]]:
+    """The interfaces below the bridge that ifupdown makes, each with the stanza that does: its own, or its bridge's."""
+    found = []
+    for name in wanted.uplink.below if wanted.uplink else ():
+        link = wanted.network.links[name]
+        owners = [one for one in (name, link.master or "") if any(iface_stanzas(text, one) for _path, text in _files())]
+        found += [(name, owners[0])] if link.kind and owners else []
+    return found
+
+
+def _addresses_as_before(wanted: WantedBridge) -> list[Command]:
+    """What has the uplink make its own addresses of IPv6 again: the stanza of the bridge ends that, and ifup alone does
+    not begin it."""
+    path = f"{SETTINGS}/{wanted.port.name}/addr_gen_mode" if wanted.port else ""
+    mode = (read_text(path) or "").strip() if path else ""
+    # A VLAN is gone here, and ifup makes it anew.
+    return [("sh", "-c", '[ ! -e "$1" ] || echo "$2" >"$1"', "sh", path, mode)] if mode else []
 
 
 def _check_vlans_on(ports: tuple[str, ...], network: Network) -> None:

@@ -80,12 +80,20 @@ def sources(text: str) -> list[tuple[bool, str]]:
 
 
 def bridge_file(
-    spec: BridgeSpec, *, uplink: Uplink | None, mac: str, source: Iterable[Stanza], origin: str, first: str = ""
+    spec: BridgeSpec,
+    *,
+    uplink: Uplink | None,
+    mac: str,
+    source: Iterable[Stanza],
+    origin: str,
+    first: str = "",
+    ahead: Iterable[tuple[str, str]] = (),
 ) -> str:
     """The file that makes a bridge with this uplink, and what the spec names or else all that the uplink had.
 
     mac: the bridge's. source: the stanzas to take over, and origin: where they are; first: of a bond, the interface
-    that has them. Raises UnsupportedError for what cannot be carried over.
+    that has them. ahead: interfaces that a stanza makes, each with that stanza: at a boot it may come after that of the
+    bridge. Raises UnsupportedError for what cannot be carried over.
     """
     taken = [] if uplink is None or uplink.vlan is not None else list(source)
     of_bridge, of_port = _split(taken, first)
@@ -101,6 +109,7 @@ def bridge_file(
         lines += [f"    {word} {value}" for word, value in of_port if name == first]
     made = _stanzas_of(spec) if spec.addressing else of_bridge or [Stanza(spec.name, "inet", "manual", ())]
     before, after = _making(spec, uplink, mac, silent=spec.silent if spec.addressing else not of_bridge)
+    before = [*(f"ip link show dev {name} >/dev/null 2>&1 || ifup {stanza}" for name, stanza in ahead), *before]
     lines += ["", f"auto {spec.name}"]
     for number, stanza in enumerate(made):
         lines.append(f"iface {spec.name} {stanza.family} {stanza.method}")

@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.managers.manag
     WantedBridge,
     delete_link,
 )
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import Network, Route
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import Link, Network, Route
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
     SPECS,
     VLAN_SPECS,
@@ -38,6 +38,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(ifupdown, "MAIN", f"{tmp_path}/interfaces")
     monkeypatch.setattr(ifupdown, "LASTING", f"{tmp_path}/interfaces.d")
     monkeypatch.setattr(ifupdown, "TRIAL", f"{tmp_path}/run")
+    monkeypatch.setattr(ifupdown, "SETTINGS", f"{tmp_path}/proc")
     monkeypatch.setattr(ifupdown.shutil, "which", lambda program: f"/sbin/{program}")
     monkeypatch.setattr(ifupdown, "run", lambda *_command: "ifup version 0.8.41\nCopyright\n")
     return tmp_path
@@ -133,6 +134,40 @@ def test_a_vlan_on_the_uplink_keeps_its_routes_and_addresses(host: Path) -> None
             static=("198.51.100.7/24",),
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "links", "first"),
+    [
+        # A VLAN and a bond with stanzas of their own, and a bond that the stanza of another bridge makes.
+        ({"uplink": "eth0.10"}, [link("eth0.10", kind="vlan", vlan=10, below="eth0")], ("eth0.10", "eth0.10")),
+        ({"uplink": {"vlan": 20, "link": "bond0"}}, [link("bond0", kind="bond")], ("bond0", "bond0")),
+        ({"uplink": {"vlan": 20, "link": "bond1"}}, [link("bond1", kind="bond", master="br1")], ("bond1", "br1")),
+    ],
+)
+def test_what_ifupdown_makes_itself_is_there_before_the_bridge_at_a_boot(
+    host: Path, words: dict[str, t.Any], links: list[Link], first: tuple[str, str]
+) -> None:
+    """The bridge's stanza comes first where `source` stands at the top of /etc/network/interfaces, as with Debian."""
+    (host / "interfaces.d/cards").write_text(
+        "".join(f"iface {name} inet manual\n" for name in ("eth0", "eth0.10", "bond0", "br1"))
+    )
+    asked = wanted(**words, dhcp4=False)
+    asked = dataclasses.replace(asked, source=None)
+    known = {**asked.network.links, **{one.name: one for one in links}}
+    path = put(MANAGER.make(dataclasses.replace(asked, network=Network(known, ()))))
+    commands = [line.strip() for line in path.read_text().splitlines() if line.startswith("    pre-up ")]
+    assert commands[0] == f"pre-up ip link show dev {first[0]} >/dev/null 2>&1 || ifup {first[1]}"
+    # A network card is there, whatever its stanza says.
+    assert "|| ifup" not in str(MANAGER.make(wanted(static=(), dhcp4=False)).files[0].text)
+
+
+def test_an_uplink_that_goes_back_makes_its_ipv6_addresses_as_before(host: Path) -> None:
+    (host / "proc/eth0").mkdir(parents=True)
+    (host / "proc/eth0/addr_gen_mode").write_text("0\n")
+    restore = spoken(MANAGER.make(wanted()).restore)
+    assert restore[-2].endswith(f"sh {host}/proc/eth0/addr_gen_mode 0")
+    assert restore[-1].endswith("ifup --force eth0")
 
 
 @pytest.mark.parametrize("words", [*SPECS.values(), *VLAN_SPECS.values()], ids=[*SPECS, *VLAN_SPECS])
