@@ -12,11 +12,13 @@ import os
 import re
 import shutil
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..._base.errors import ConflictError, HostError
 from ..._base.files import read_text
 from ..commands import is_active, run
+from ..observe import Network
+from ..spec import BridgeSpec
 from ..switch.guarded import Command, GuardedFile
 from .kernel import kernel_commands
 from .manager import HEAD, Parts, WantedBridge, check_routes_are_known, delete_link
@@ -66,9 +68,14 @@ class NetworkdManager:
         asked = uplink.link if uplink and uplink.vlan is not None else wanted.source.name if wanted.source else ""
         found = observe_networkd(asked) if asked else None
         found = found or Networkd(None, (), None, None)
-        if wanted.source is not None:
-            _check_nothing_lost(wanted, found)
-            check_routes_are_known(wanted, None, "configuration of systemd-networkd")
+        taken = wanted
+        if uplink and uplink.vlan is not None:
+            # It goes on as it is, but networkd configures it again, and takes from it what it does not know.
+            taken = replace(wanted, spec=BridgeSpec(spec.name), source=wanted.network.links[asked])
+            _check_alone(wanted.network, asked, found.source)
+        if taken.source is not None:
+            _check_nothing_lost(taken, found)
+            check_routes_are_known(taken, None, "configuration of systemd-networkd")
         files = bridge_files(
             spec,
             uplink=uplink,
@@ -116,6 +123,8 @@ class NetworkdManager:
         if not files and not apply:
             return Parts()
         reload = (_RELOAD,) if any(file.trial for file in files) else ()
+        if reload:
+            check_routes_are_known(replace(wanted, source=wanted.existing), None, "configuration of systemd-networkd")
         return Parts(
             files=tuple(files),
             apply=(*reload, *apply),
@@ -152,6 +161,20 @@ def _check_nothing_lost(wanted: WantedBridge, found: Networkd) -> None:
         )
 
 
+def _check_alone(network: Network, link: str, source: NetworkdSource | None) -> None:
+    """Raise ConflictError where other interfaces have the file of one that is to get a VLAN on it: each would get it,
+    and the first one that networkd comes to would have it.
+    """
+    for other in network.links.values() if source else ():
+        ours = other.name != link and other.link_type == "ether" and other.kind != "tun"
+        if ours and source and network_file(other.name) == source.path:
+            raise ConflictError(
+                f"{source.path} is for {other.name} as well as for {link}, so the VLAN could be on either of them",
+                hint=f"Write a file for {link} alone, whose name sorts before that, and run networkctl reload; then "
+                "run again",
+            )
+
+
 def _check_no_file_in_the_way(bridge: str, files: t.Iterable[NetworkdFile]) -> None:
     for file in files:
         for folder in FOLDERS:
@@ -186,6 +209,12 @@ def observe_networkd(link: str) -> Networkd | None:
         dhcpv4_iaid=_iaid(text, r"DHCPv?4 Client ID:\s*IAID:(0x[0-9a-fA-F]+)"),
         dhcpv6_iaid=_iaid(text, r"DHCPv?6 Client IAID:\s*(0x[0-9a-fA-F]+)"),
     )
+
+
+def network_file(link: str) -> str | None:
+    """The path of the file that systemd-networkd has for a link, None for none. Raises HostError."""
+    path = json.loads(run("networkctl", "status", "--json=short", link)).get("NetworkFile")
+    return None if path is None else _kept(path)
 
 
 def _iaid(text: str, pattern: str) -> int | None:

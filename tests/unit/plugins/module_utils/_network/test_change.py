@@ -67,6 +67,7 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Callable[[Network
 
     def answer(value: Networkd | None) -> None:
         monkeypatch.setattr(networkd, "observe_networkd", lambda _link: value)
+        monkeypatch.setattr(networkd, "network_file", lambda _link: None)
 
     monkeypatch.setattr(networkd.NetworkdManager, "runs", lambda _self: True)
     monkeypatch.setattr(choice, "MANAGERS", (networkd.NetworkdManager(),))

@@ -79,6 +79,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator
     known = networkd.Networkd(source, (), None, None)
     monkeypatch.setattr(networkd, "FOLDERS", (f"{tmp_path}/lasting", f"{tmp_path}/trial"))
     monkeypatch.setattr(networkd, "observe_networkd", lambda _link: known)
+    monkeypatch.setattr(networkd, "network_file", lambda _link: None)
     profile = f"{tmp_path}/lasting/eth0.nmconnection"
     monkeypatch.setattr(networkmanager, "run", lambda *command: f"u:{profile}\n" if command[-1] == "show" else "u\n")
     (tmp_path / "interfaces").write_text("source lasting/*\n")

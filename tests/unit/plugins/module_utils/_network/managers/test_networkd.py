@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import typing as t
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import networkd
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_text import NetworkdSource
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import Route
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
     SPECS,
     VLAN_SPECS,
@@ -33,6 +35,46 @@ def test_an_address_that_nothing_would_bring_back_is_not_lost(
     monkeypatch.setattr(networkd, "observe_networkd", lambda _link: networkd.Networkd(source, foreign, None, None))
     with pytest.raises(ConflictError, match=r"^192\.0\.2\.10/24 on eth0 is in no configuration of systemd-networkd"):
         networkd.NetworkdManager().make(wanted(**words))
+
+
+VLAN: dict[str, t.Any] = {"uplink": {"vlan": 20, "link": "eth0"}, "addresses": ["198.51.100.5/24"]}
+
+
+def test_an_interface_keeps_what_it_has_when_it_gets_a_vlan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As networkctl reconfigure of systemd 257 takes it away."""
+    monkeypatch.setattr(networkd, "network_file", lambda _link: None)
+    foreign: tuple[str, ...] = ("192.0.2.77/24",)
+    monkeypatch.setattr(networkd, "observe_networkd", lambda _link: networkd.Networkd(FILE, foreign, None, None))
+    with pytest.raises(ConflictError, match=r"^192\.0\.2\.77/24 on eth0 is in no configuration of systemd-networkd"):
+        networkd.NetworkdManager().make(wanted(**VLAN))
+    foreign = ()
+    asked = wanted(**VLAN)
+    route = Route("eth0", "192.0.2.9", to="203.0.113.0/24", protocol="boot")
+    asked = dataclasses.replace(asked, network=dataclasses.replace(asked.network, routes=(route,)))
+    with pytest.raises(ConflictError, match=r"the route to 203\.0\.113\.0/24 via 192\.0\.2\.9 on eth0 is in no"):
+        networkd.NetworkdManager().make(asked)
+
+
+def test_a_bridge_keeps_its_routes_when_it_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(networkd, "LASTING", str(tmp_path))
+    monkeypatch.setattr(networkd, "FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr(networkd, "observe_networkd", lambda _link: networkd.Networkd(FILE, (), None, None))
+    for file in networkd.NetworkdManager().make(wanted()).files:
+        Path(file.lasting).write_text(str(file.text), encoding="utf-8")
+    asked = wanted(existing=True, mtu=9000)
+    route = Route("br0", "192.0.2.9", to="203.0.113.0/24", protocol="boot")
+    asked = dataclasses.replace(asked, network=dataclasses.replace(asked.network, routes=(route,)))
+    with pytest.raises(ConflictError, match=r"the route to 203\.0\.113\.0/24 via 192\.0\.2\.9 on br0 is in no"):
+        networkd.NetworkdManager().change(asked)
+    # These are the kernel's alone until a boot.
+    assert networkd.NetworkdManager().change(dataclasses.replace(asked, spec=wanted(stp=True).spec)).files
+
+
+def test_a_vlan_is_on_no_other_interface_that_has_the_same_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networkd, "observe_networkd", lambda _link: networkd.Networkd(FILE, (), None, None))
+    monkeypatch.setattr(networkd, "network_file", lambda link: FILE.path if link == "eth2" else None)
+    with pytest.raises(ConflictError, match=r"eth0\.network is for eth2 as well as for eth0, so the VLAN could be on"):
+        networkd.NetworkdManager().make(wanted(**VLAN))
 
 
 @pytest.mark.parametrize(
@@ -104,6 +146,7 @@ def test_a_second_run_leaves_all_files(
     monkeypatch.setattr(networkd, "LASTING", str(tmp_path))
     monkeypatch.setattr(networkd, "FOLDERS", (str(tmp_path),))
     monkeypatch.setattr(networkd, "observe_networkd", lambda _link: networkd.Networkd(FILE, (), None, None))
+    monkeypatch.setattr(networkd, "network_file", lambda _link: None)
     manager = networkd.NetworkdManager()
     for file in manager.make(wanted(**words)).files:
         Path(file.lasting).parent.mkdir(exist_ok=True)
