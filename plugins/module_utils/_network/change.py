@@ -11,14 +11,23 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from .._base.errors import ConflictError, HostError, InputError, NotFoundError
-from .checks import checked_link, could_be_port, foreign_differences, known, uplink_difference
+from .checks import (
+    check_new_vlan,
+    check_vlans_arrive,
+    checked_link,
+    could_be_port,
+    foreign_differences,
+    known,
+    uplink_difference,
+    vlans_on,
+)
 from .managers.choice import choose_manager, made_by
 from .managers.kernel import settings_of, vlan_difference
 from .managers.manager import Manager, Parts, WantedBridge
 from .names import file_names
 from .observe import Link, Network, stable_mac
 from .returning import returning
-from .spec import BridgeSpec, Uplink, vlan_word
+from .spec import BridgeSpec, Uplink, numbers_in, vlan_word
 from .switch.control import PendingChange
 from .switch.guarded import GuardedChange
 
@@ -151,6 +160,7 @@ def _plan_existing(network: Network, spec: BridgeSpec, existing: Link) -> Guarde
         raise InputError(f"vlans are the uplink's, and the bridge {spec.name} has none")
     wanted = WantedBridge(spec, own, existing.mac, network, existing=existing)
     _check_untagged(wanted)
+    _check_vlans_above(wanted)
     parts = manager.change(wanted)
     if parts == Parts():
         return None
@@ -170,6 +180,24 @@ def _check_untagged(wanted: WantedBridge) -> None:
             f"VLAN {pvid} is the one that the uplink carries untagged, and one that it carries tagged",
             hint=f"Name both vlans and pvid of {spec.name}",
         )
+
+
+def _check_vlans_above(wanted: WantedBridge) -> None:
+    """Raise ConflictError for VLANs that would no longer get through, on the bridge or on its port."""
+    spec, existing, port = wanted.spec, wanted.existing, wanted.port
+    if port is not None:
+        _extra, lacking = vlan_difference(spec.vlans or (), port.vlans)
+        check_vlans_arrive(wanted.network, port.name, lacking)
+    if existing is None or existing.bridge is None or existing.bridge.vlan_filtering or not spec.vlan_filtering:
+        return
+    kept = numbers_in(existing.vlans)
+    for vlan in vlans_on(wanted.network, existing.name):
+        if vlan.vlan not in kept:
+            raise ConflictError(
+                f"{vlan.name} is VLAN {vlan.vlan} of {existing.name}, which would no longer let it through",
+                hint=f"Put the bridge into it first (bridge vlan add dev {existing.name} vid {vlan.vlan} self), and "
+                f"write that into its configuration; or remove {vlan.name}",
+            )
 
 
 def _own_port(network: Network, bridge: Link) -> Uplink | None:
@@ -289,7 +317,15 @@ def _uplink(network: Network, spec: BridgeSpec) -> tuple[Uplink | None, Link | N
         uplink = Uplink(uplink.port)
     links = [checked_link(network, name, of_vlan=uplink.vlan is not None) for name in uplink.below]
     if uplink.vlan is not None:
+        check_new_vlan(network, uplink)
         return uplink, None
+    check_vlans_arrive(network, uplink.port, spec.vlans or ())
+    above = [vlan for name in uplink.bond for vlan in vlans_on(network, name)]
+    if above:
+        raise ConflictError(
+            f"{above[0].name} is a VLAN on {above[0].below}, and would have to move to {uplink.port}",
+            hint="Make the bond by hand",
+        )
     with_addresses = [link for link in links if link.addresses or network.gateways(link.name)]
     if len(with_addresses) > 1 and not spec.addressing:
         both = " and ".join(link.name for link in with_addresses[:2])

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .._base.errors import ConflictError, NotFoundError, UnsupportedError
 from .managers.kernel import vlan_difference
 from .managers.manager import BY_HAND
 from .observe import TAKES_ALL, Link, Network
-from .spec import BridgeSpec, Uplink, vlan_word
+from .spec import BridgeSpec, Uplink, numbers_in, vlan_word
 
 
 def checked_link(network: Network, name: str, *, of_vlan: bool = False) -> Link:
@@ -45,6 +47,54 @@ def checked_link(network: Network, name: str, *, of_vlan: bool = False) -> Link:
             hint=f"Name another uplink, or remove {above.name} first: if it is a machine's nic, shut the machine down",
         )
     return link
+
+
+def check_new_vlan(network: Network, uplink: Uplink) -> None:
+    """Refuse a VLAN to be made where the kernel would not make it, or where its frames go elsewhere. Raises
+    ConflictError.
+    """
+    number, link = uplink.vlan or 0, network.links[uplink.link]
+    master = network.links.get(link.master or "")
+    if master is not None and master.kind == "bond":
+        raise ConflictError(f"{link.name} is a port of the bond {master.name}", hint=f"Write link: {master.name}")
+    same = next((one for one in vlans_on(network, link.name) if one.vlan == number), None)
+    if same is not None:
+        raise ConflictError(
+            f"VLAN {number} of {link.name} is there already, and is called {same.name}",
+            hint=f"Add name: {same.name} to the uplink, whose addresses the bridge then takes over",
+        )
+    apart = link.bridge is not None and link.bridge.vlan_filtering
+    if apart and link.bridge and (number == link.bridge.pvid or number not in numbers_in(link.vlans)):
+        raise ConflictError(
+            f"{link.name} keeps VLANs apart, and is not itself in VLAN {number} as a tagged one: nothing would come "
+            "through",
+            hint=f"Put {link.name} into it first (bridge vlan add dev {link.name} vid {number} self), and write that "
+            "into its configuration",
+        )
+    of_port = master.bridge if master else None
+    if of_port and of_port.vlan_filtering and number != of_port.pvid and number in numbers_in(link.vlans):
+        raise ConflictError(
+            f"{link.name} carries VLAN {number} into the bridge {link.master}, which would no longer get it",
+            hint=f"Give the machines a nic on {link.master} with vlan: {number}, or take {number} out of its vlans",
+        )
+
+
+def check_vlans_arrive(network: Network, port: str, vlans: Iterable[tuple[int, int]]) -> None:
+    """Raise ConflictError where an interface on a bridge's port takes the frames of a VLAN that the port is to carry:
+    the kernel gives it these before the bridge sees them.
+    """
+    numbers = numbers_in(vlans)
+    for above in vlans_on(network, port):
+        if above.vlan in numbers:
+            raise ConflictError(
+                f"{above.name} on {port} takes all frames of VLAN {above.vlan}, so the bridge would get none of them",
+                hint=f"Leave {above.vlan} out of vlans, or remove {above.name}",
+            )
+
+
+def vlans_on(network: Network, name: str) -> list[Link]:
+    """The VLANs that are made on an interface."""
+    return [link for link in network.links.values() if link.kind == "vlan" and link.below == name]
 
 
 def could_be_port(link: Link) -> bool:

@@ -192,8 +192,39 @@ def read_bridges(value: t.Any, where: str) -> tuple[BridgeSpec, ...]:
                     where=where,
                     hint="A bridge cannot be the uplink of another one: give one of them another name",
                 )
+    for index, bridge in enumerate(found):
+        with mistakes.noted():
+            _check_vlan_of_others(bridge, found[:index], found, f"{where}[{index}]")
     mistakes.conclude()
     return tuple(found)
+
+
+def _check_vlan_of_others(
+    spec: BridgeSpec, before: Iterable[BridgeSpec], bridges: Iterable[BridgeSpec], where: str
+) -> None:
+    """Refuse a VLAN that is the uplink of two bridges, or that another bridge is to get over the same interface."""
+    own = spec.uplink
+    if own is None or own.vlan is None:
+        return
+    others = [
+        one.name
+        for one in before
+        if one.uplink
+        and (one.uplink.vlan, one.uplink.link) == (own.vlan, own.link)
+        # Else that is said already.
+        and one.uplink.port != own.port
+    ]
+    others += [
+        one.name
+        for one in bridges
+        if one.uplink and one.uplink.port == own.link and own.vlan in numbers_in(one.vlans or ())
+    ]
+    if others:
+        raise InputError(
+            f"VLAN {own.vlan} of {own.link} goes to {others[0]} already",
+            where=f"{where}.uplink",
+            hint=f"Give the machines a nic on {others[0]}, or name another VLAN",
+        )
 
 
 def read_bridge(value: t.Any, where: str) -> BridgeSpec:

@@ -376,6 +376,68 @@ def test_a_vlan_that_is_there_is_an_uplink_as_any_other(host: object) -> None:
         planning.plan_bridge(network(ETH0, wrong), spec(uplink={"vlan": 10, "link": "eth0"}))
 
 
+BR0 = link("br0", kind="bridge", bridge=BridgeState(vlan_filtering=True), vlans=((1, 1), (30, 30)))
+
+
+@pytest.mark.parametrize(
+    ("links", "words", "sentence"),
+    [
+        (
+            [link("vlan20", kind="vlan", vlan=20, below="eth0")],
+            {"uplink": {"vlan": 20, "link": "eth0"}},
+            r"VLAN 20 of eth0 is there already, and is called vlan20\. Add name: vlan20",
+        ),
+        (
+            [link("bond0", kind="bond"), link("eth1", master="bond0")],
+            {"uplink": {"vlan": 20, "link": "eth1"}},
+            r"eth1 is a port of the bond bond0\. Write link: bond0",
+        ),
+        # With a veth for a machine, of the kernel 6.1: neither got an answer from the network.
+        ([BR0], {"name": "br20", "uplink": {"vlan": 20, "link": "br0"}}, "br0 keeps VLANs apart, and is not itself in"),
+        ([BR0], {"name": "br20", "uplink": {"vlan": 1, "link": "br0"}}, "br0 keeps VLANs apart, and is not itself in"),
+        (
+            [BR0, link("eth1", master="br0", vlans=((1, 1), (20, 29)))],
+            {"name": "br20", "uplink": {"vlan": 20, "link": "eth1"}},
+            "eth1 carries VLAN 20 into the bridge br0, which would no longer get it",
+        ),
+        (
+            [link("eth0.20", kind="vlan", vlan=20, below="eth0")],
+            {"uplink": "eth0", "vlan_filtering": True, "vlans": ["10-29"]},
+            r"eth0\.20 on eth0 takes all frames of VLAN 20, so the bridge would get none of them",
+        ),
+        (
+            [link("eth1"), link("eth1.7", kind="vlan", vlan=7, below="eth1")],
+            {"uplink": {"bond": ["eth0", "eth1"]}},
+            r"eth1\.7 is a VLAN on eth1, and would have to move to bond0",
+        ),
+    ],
+)
+def test_a_vlan_whose_frames_would_go_elsewhere_is_refused(
+    host: object, links: list[Link], words: dict[str, t.Any], sentence: str
+) -> None:
+    with pytest.raises(ConflictError, match=sentence):
+        planning.plan_bridge(network(ETH0, *links), spec(**words))
+
+
+@pytest.mark.parametrize(
+    ("links", "words"),
+    [
+        ([link("eth0.7", kind="vlan", vlan=7, below="eth0")], {"uplink": {"vlan": 20, "link": "eth0"}}),
+        ([BR0], {"name": "br30", "uplink": {"vlan": 30, "link": "br0"}}),
+        (
+            [BR0, link("eth1", master="br0", vlans=((1, 1), (20, 29)))],
+            {"name": "br30", "uplink": {"vlan": 30, "link": "eth1"}},
+        ),
+        (
+            [link("eth0.7", kind="vlan", vlan=7, below="eth0")],
+            {"uplink": "eth0", "vlan_filtering": True, "vlans": [20]},
+        ),
+    ],
+)
+def test_a_vlan_beside_others_is_made(host: object, links: list[Link], words: dict[str, t.Any]) -> None:
+    assert planning.plan_bridge(network(ETH0, *links), spec(**words)) is not None
+
+
 # A bridge that is there
 
 
@@ -477,6 +539,26 @@ def test_vlans_that_nobody_names_stay(host: object) -> None:
     assert [" ".join(command) for command in none.apply[1:]] == [
         f"bridge vlan del dev eth0 vid {vlan}" for vlan in (20, 30)
     ]
+
+
+def test_a_vlan_on_the_bridge_or_its_port_is_not_cut_off(host: object) -> None:
+    state = made(host)
+    on_bridge = link("br0.20", kind="vlan", vlan=20, below="br0", addresses=("198.51.100.5/24",))
+    on_port = link("eth0.20", kind="vlan", vlan=20, below="eth0")
+
+    def plan(above: Link, own: tuple[tuple[int, int], ...] = (), **words: t.Any) -> GuardedChange | None:
+        links = {**state.links, above.name: above, "br0": replace(state.links["br0"], vlans=own)}
+        return planning.plan_bridge(replace(state, links=links), spec(**words))
+
+    with pytest.raises(ConflictError, match=r"br0\.20 is VLAN 20 of br0, which would no longer let it through"):
+        plan(on_bridge, ((1, 1),), vlan_filtering=True)
+    assert plan(on_bridge, ((1, 1), (20, 20)), vlan_filtering=True) is not None
+    with pytest.raises(ConflictError, match=r"eth0\.20 on eth0 takes all frames of VLAN 20"):
+        plan(on_port, vlan_filtering=True, vlans=[20])
+    assert plan(on_port, vlan_filtering=True, vlans=[30]) is not None
+    # What is so already is not this run's doing.
+    state = made(host, vlan_filtering=True, vlans=[20])
+    assert plan(on_port, vlan_filtering=True, vlans=[20]) is None
 
 
 @pytest.mark.parametrize("words", [{"vlans": [5, 20]}, {"pvid": 20}])

@@ -181,6 +181,18 @@ def test_vlans_of_one_interface_are_uplinks_of_several_bridges() -> None:
 
 
 @pytest.mark.parametrize(
+    "other",
+    [
+        {"name": "br0", "uplink": {"vlan": 20, "link": "eth0", "name": "lan"}},
+        {"name": "br0", "uplink": "eth0", "vlan_filtering": True, "vlans": ["10-30"]},
+    ],
+)
+def test_a_vlan_goes_to_one_bridge_alone(other: dict[str, t.Any]) -> None:
+    with pytest.raises(InputError, match=r"bridges\[1\]\.uplink: VLAN 20 of eth0 goes to br0 already"):
+        read_bridges([other, {"name": "br20", "uplink": {"vlan": 20, "link": "eth0"}}], PLACE)
+
+
+@pytest.mark.parametrize(
     ("bridges", "sentence"),
     [
         (
