@@ -152,7 +152,7 @@ from ansible_collections.brine.virt.plugins.module_utils._network.change import 
 from ansible_collections.brine.virt.plugins.module_utils._network.confirmation import begun, refuse_other
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.naming import names_uplink
 from ansible_collections.brine.virt.plugins.module_utils._network.neighbours import check_free
-from ansible_collections.brine.virt.plugins.module_utils._network.observe import observe_network
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import Network, observe_network
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import BridgeSpec, read_bridge, read_bridges
 from ansible_collections.brine.virt.plugins.module_utils._network.switch import control
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.connection import check_proves
@@ -172,6 +172,10 @@ def prepare(module: AnsibleModule, spec: BridgeSpec) -> dict[str, t.Any]:
         # The controller of an earlier run is gone; this one may confirm its change, and that one no longer.
         return {**shown, **begun(switch_name(name), control.take_over(switch_name(name)))}
     network = observe_network()
+    if module.check_mode and _comes_first(module, network, spec):
+        check_proves(module.params["connection"])
+        coming = Expected(name, spec.uplink.port if spec.uplink else "", spec.addresses or (), ())
+        return {**_planned(coming, ()), "state": "absent"}
     planned = plan_bridge(network, spec)
     if planned is None:
         addresses = list(network.links[name].addresses)
@@ -185,6 +189,16 @@ def prepare(module: AnsibleModule, spec: BridgeSpec) -> dict[str, t.Any]:
     if module.check_mode:
         return {**shown, "state": "absent"}
     return {**shown, **begun(planned.name, control.arm(planned, module.params["confirm_seconds"]))}
+
+
+def _comes_first(module: AnsibleModule, network: Network, spec: BridgeSpec) -> bool:
+    """Whether the bridge has a VLAN on what only an earlier one of the list makes, which check mode cannot look at."""
+    link = spec.uplink.link if spec.uplink else ""
+    if not link or link in network.links:
+        return False
+    specs = read_bridges(module.params["bridges"], module.params["place"])
+    before = specs[: next((number for number, one in enumerate(specs) if one.name == spec.name), 0)]
+    return any(link in (one.name, one.uplink.made if one.uplink else "") for one in before)
 
 
 def _warn_of_rules(module: AnsibleModule, name: str, uplink: str) -> None:

@@ -121,6 +121,20 @@ def test_check_mode_shows_the_files_and_starts_nothing(call: Call, host: Host) -
     assert len(host.armed) == 1
 
 
+@pytest.mark.parametrize("link", ["bond0", "lan"])
+def test_check_mode_waits_for_no_interface_that_the_same_run_makes(call: Call, host: Host, link: str) -> None:
+    lan = {"name": "lan", "uplink": {"bond": ["eth0"]}}
+    vlan = {"name": "br0", "uplink": {"vlan": 20, "link": link}, "addresses": ["198.51.100.5/24"]}
+    result = call(name="br0", bridges=[lan, vlan], _ansible_check_mode=True)
+    assert (result["changed"], result["state"], result["diff"]) == (True, "absent", [])
+    assert (result["uplink"], result["addresses"]) == (f"{link}.20", ["198.51.100.5/24"])
+    # Where nobody makes it, or only later, it fails as the run would.
+    for bridges in ([vlan], [vlan, lan]):
+        failed = call(name="br0", bridges=bridges, _ansible_check_mode=True)
+        assert f"the uplink {link} does not exist" in failed["msg"]
+    assert "does not exist" in call(name="br0", bridges=[lan, vlan])["msg"]
+
+
 def test_the_bridge_of_the_list_is_the_one_that_is_made(call: Call, host: Host) -> None:
     bridges = [{"name": "br1", "uplink": False}, {"name": "br0", "addresses": ["192.0.2.77/24"]}]
     assert call(name="br0", bridges=bridges)["addresses"] == ["192.0.2.77/24"]
