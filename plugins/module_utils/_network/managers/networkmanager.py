@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+from collections.abc import Iterable
 
 from ..._base.errors import ConflictError, HostError, NotFoundError, UnsupportedError
 from ..._base.files import read_text
@@ -66,6 +67,8 @@ class NetworkManagerManager:
                 f"{', '.join(source.addresses)} on {source.name} is in no profile of NetworkManager and would be lost",
                 hint="Write them into its configuration",
             )
+        if uplink is not None and uplink.vlan is None:
+            _check_nobody_stands_on(uplink.below)
         check_is_known(source, text or "", "profile of NetworkManager")
         check_routes_are_known(wanted, None, "profile of NetworkManager")
         profiles = bridge_profiles(
@@ -167,15 +170,41 @@ def _ports_again(bridge: str) -> list[Command]:
     return found
 
 
+def _active(device: str) -> str:
+    """The UUID of the profile that a device has now, empty for none."""
+    return run("nmcli", "--get-values", "GENERAL.CON-UUID", "device", "show", device).strip()
+
+
+def _profiles() -> list[tuple[str, str]]:
+    """The UUIDs of all profiles, each with the path of its file."""
+    lines = run("nmcli", "--terse", "--escape", "no", "--fields", "UUID,FILENAME", "connection", "show").splitlines()
+    return [(line.partition(":")[0], line.partition(":")[2]) for line in lines]
+
+
+def _check_nobody_stands_on(links: Iterable[str]) -> None:
+    """Raise ConflictError for a VLAN, or the like, whose profile names the profile of an interface as its parent.
+
+    The interface gets another profile, and from the next boot on NetworkManager says of the VLAN that there is no
+    device for it (seen with 1.52).
+    """
+    actives = {active: link for link in links if (active := _active(link))}
+    for uuid, path in _profiles():
+        groups = parse(read_text(path) or "")
+        said = {(key, value) for group in groups for key, value in group.entries}
+        for active, link in actives.items():
+            if ("parent", active) in said:
+                raise ConflictError(
+                    f"{path} is for something on {link}, and knows it by the profile that {link} has now ({active})",
+                    hint=f"Have it name the interface, for example: nmcli connection modify {uuid} vlan.parent {link}",
+                )
+
+
 def _active_profile(device: str) -> tuple[str, str, str | None]:
     """The UUID, the path and the text of the profile that a device has now; empty and None where it has none."""
-    active = run("nmcli", "--get-values", "GENERAL.CON-UUID", "device", "show", device).strip()
+    active = _active(device)
     if not active:
         return "", "", None
-    for line in run(
-        "nmcli", "--terse", "--escape", "no", "--fields", "UUID,FILENAME", "connection", "show"
-    ).splitlines():
-        found, _colon, path = line.partition(":")
+    for found, path in _profiles():
         if found != active:
             continue
         if not path.endswith(".nmconnection") and not path.startswith((LASTING, TRIAL)):

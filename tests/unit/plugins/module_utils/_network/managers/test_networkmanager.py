@@ -102,6 +102,29 @@ def test_the_default_route_stays_before_those_of_others(host: Path, words: dict[
     assert "route-metric=100\n" in str(change.files[0].text)
 
 
+@pytest.mark.parametrize("words", [{}, {"uplink": {"bond": ["eth1", "eth0"]}}])
+def test_a_vlan_that_knows_the_uplink_by_its_profile_is_not_lost(
+    host: Path, words: dict[str, t.Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vlan = host / "etc/vlan.nmconnection"
+    run = networkmanager.run
+
+    def with_vlan(*command: str) -> str:
+        more = f"88888888-2222-4333-8444-555555555555:{vlan}\n" if command[-2:] == ("connection", "show") else ""
+        return run(*command) + more
+
+    monkeypatch.setattr(networkmanager, "run", with_vlan)
+    profile = "[connection]\nid=storage\ntype=vlan\n\n[vlan]\nid=10\nparent={}\n"
+    vlan.write_text(profile.format(OLD))
+    with pytest.raises(
+        ConflictError,
+        match=r"vlan\.nmconnection is for something on eth0, .*connection modify 88888888\S* vlan\.parent e",
+    ):
+        MANAGER.make(wanted(**words))
+    vlan.write_text(profile.format("eth0"))
+    assert MANAGER.make(wanted(**words)).files
+
+
 def test_a_bridge_without_uplink_is_brought_up_itself(host: Path) -> None:
     parts = MANAGER.make(wanted(**SPECS["alone"]))
     assert spoken(parts.apply)[-1] == f"nmcli --wait 30 connection up uuid {BRIDGE}"
