@@ -68,7 +68,7 @@ class Route:
     """A route: the interface, the gateway (empty when the link itself is the gateway), where to, and its metric.
 
     protocol: who has made it, in the words of ip(8): `boot` is ip itself, by hand or in a script. words: all of it, as
-    `ip route add` takes it.
+    `ip route add` takes it, with the other gateways of the same route. table: empty for the main one.
     """
 
     device: str
@@ -78,18 +78,21 @@ class Route:
     version: int = 4
     protocol: str = ""
     words: tuple[str, ...] = ()
+    table: str = ""
 
 
 @dataclass(frozen=True)
 class Network:
-    """All links by name, the default routes, best first (IPv4 before IPv6), and all other routes.
+    """All links by name, the default routes, best first (IPv4 before IPv6), and all other routes of the main table.
 
-    machine: what identifies the host, for addresses that are derived.
+    tables: the routes of other tables but the kernel's own one. machine: what identifies the host, for addresses that
+    are derived.
     """
 
     links: dict[str, Link]
     default_routes: tuple[Route, ...]
     routes: tuple[Route, ...] = ()
+    tables: tuple[Route, ...] = ()
     machine: str = field(default="", repr=False)
 
     def ports(self, bridge: str) -> list[str]:
@@ -116,17 +119,21 @@ def observe_network() -> Network:
         )
     }
     found = [
-        (position, int(route.get("metric", 0)), _route(route, 6 if position else 4))
+        (position, int(route.get("metric", 0)), _route(route, hop, 6 if position else 4))
         for position, family in enumerate(("-4", "-6"))
-        for route in json.loads(run("ip", "-json", family, "route", "show") or "[]")
-        if "dev" in route and "dst" in route
+        for route in json.loads(run("ip", "-json", family, "route", "show", "table", "all") or "[]")
+        if "dst" in route and route.get("table") != "local"
+        # One with several gateways names them and their interfaces there alone.
+        for hop in route.get("nexthops", [route])
+        if "dev" in hop
     ]
     found.sort(key=lambda entry: entry[:2])
-    routes = [route for _position, _metric, route in found]
+    routes = [route for _position, _metric, route in found if not route.table]
     return Network(
         links,
         tuple(route for route in routes if route.to == "default"),
         tuple(route for route in routes if route.to != "default"),
+        tuple(route for _position, _metric, route in found if route.table),
         (read_text("/etc/machine-id") or "").strip(),
     )
 
@@ -141,29 +148,39 @@ def stable_mac(network: Network, bridge: str) -> str:
 
 
 # What ip(8) says of a route, and the word by which it is told the same.
-_ROUTE_WORDS = {"gateway": "via", "dev": "dev", "protocol": "proto", "metric": "metric", "scope": "scope"}
+_ROUTE_WORDS = {"protocol": "proto", "metric": "metric", "scope": "scope", "table": "table"}
 _ROUTE_WORDS.update(prefsrc="src", pref="pref", tos="tos")
 
 
-def _route(data: dict[str, t.Any], version: int) -> Route:
+def _route(data: dict[str, t.Any], hop: dict[str, t.Any], version: int) -> Route:
+    """A route. hop: the one of its gateways that this is about."""
     words = [data.get("type", "unicast"), data["dst"]]
     for key, word in _ROUTE_WORDS.items():
         words += [word, str(data[key])] if key in data else []
     # Such as its MTU.
     words += [word for found in data.get("metrics", []) for pair in found.items() for word in map(str, pair)]
-    # A gateway of the other version of IP.
-    words += ["via", data["via"]["family"], data["via"]["host"]] if "via" in data else []
-    words += ["onlink"] if "onlink" in data.get("flags", []) else []
+    words += _way(data)
+    for one in data.get("nexthops", []):
+        words += ["nexthop", *_way(one), "weight", str(one.get("weight", 1))]
     return Route(
-        data["dev"],
-        data.get("gateway", ""),
+        hop["dev"],
+        hop.get("gateway", ""),
         data["dst"],
         int(data.get("metric", 0)),
         version,
         # The one that ip(8) does not say.
         str(data.get("protocol", "boot")),
         tuple(words),
+        "" if data.get("table") in (None, "main") else str(data["table"]),
     )
+
+
+def _way(hop: dict[str, t.Any]) -> list[str]:
+    """Where a route, or one gateway of it, leads, as `ip route add` takes it."""
+    words = [word for key, name in (("gateway", "via"), ("dev", "dev")) if key in hop for word in (name, hop[key])]
+    # A gateway of the other version of IP.
+    words += ["via", hop["via"]["family"], hop["via"]["host"]] if "via" in hop else []
+    return [*words, *(["onlink"] if "onlink" in hop.get("flags", []) else [])]
 
 
 # What ip(8) says of addresses that an interface does not get again: those of privacy extensions, those that are about

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,7 +18,8 @@ _STATIC_SECONDS, _DYNAMIC_SECONDS = 20, 60
 _FOR_GOOD = ("boot", "static")
 # Of one with a peer, ip(8) writes the prefix after that.
 _HAS_ADDRESS = 'ip -oneline address show dev "$1" | grep -qF -e " $2 " -e " ${2%/*} peer "'
-_HAS_ROUTE = '[ -n "$(ip "$@")" ]'
+# The gateways of one route are lines of their own.
+_HAS_ROUTE = 'way=$1; shift; ip "$@" | grep -qF -e "$way"'
 _IS_GONE = '! ip link show dev "$1"'
 
 
@@ -57,7 +57,9 @@ def returning(network: Network, links: Iterable[Link], *, bridge: str = "", port
                 for address in link.static
                 if address in link.returning
             ),
-            *(("ip", f"-{route.version}", "route", "replace", *route.words) for route in lasting if route.words),
+            *dict.fromkeys(
+                ("ip", f"-{route.version}", "route", "replace", *route.words) for route in lasting if route.words
+            ),
         ),
         back=(
             *(
@@ -86,13 +88,10 @@ def returning(network: Network, links: Iterable[Link], *, bridge: str = "", port
 
 
 def _route_check(route: Route) -> Check:
-    version = ipaddress.ip_address(route.gateway).version if route.gateway else route.version
-    words = [f"-{route.version}", "route", "show", "to", "exact" if route.to != "default" else "default"]
-    words += [route.to] if route.to != "default" else []
-    # A gateway of the other version is not among what ip(8) can look for.
-    words += ["via", route.gateway] if route.gateway and version == route.version else []
+    words = [f"-{route.version}", "route", "show", "to", *(["exact"] if route.to != "default" else []), route.to]
+    way = f"{f' {route.gateway}' if route.gateway else ''} dev {route.device} "
     via = f" via {route.gateway}" if route.gateway else ""
     return Check(
-        ("sh", "-c", _HAS_ROUTE, "sh", *words, "dev", route.device),
+        ("sh", "-c", _HAS_ROUTE, "sh", way, *words),
         f"there is no {'default route' if route.to == 'default' else f'route to {route.to}'}{via} on {route.device}",
     )

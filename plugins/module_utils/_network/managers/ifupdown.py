@@ -156,7 +156,7 @@ def _check_vlans_on(ports: tuple[str, ...], network: Network) -> None:
     for link in network.links.values():
         if link.below not in ports:
             continue
-        routes = [*network.default_routes, *network.routes]
+        routes = [*network.default_routes, *network.routes, *network.tables]
         lost = [f"the address {address}" for address in link.static if ":" in address]
         lost += [
             f"the route to {route.to}{f' via {route.gateway}' if route.gateway else ''}"

@@ -103,11 +103,12 @@ def check_routes_are_known(wanted: WantedBridge, configuration: str | None, what
     if configuration is not None and len(link.static) < len(link.addresses):
         # A client for DHCP makes its routes by ip(8), too.
         return
-    for route in (*wanted.network.default_routes, *wanted.network.routes):
+    for route in (*wanted.network.default_routes, *wanted.network.routes, *wanted.network.tables):
         named = configuration is not None and route.to.partition("/")[0] in configuration
         named = named or (configuration is not None and bool(route.gateway) and route.gateway in configuration)
         if route.device == link.name and route.protocol == "boot" and not named:
             via = f" via {route.gateway}" if route.gateway else ""
+            via += f" in table {route.table}" if route.table else ""
             raise ConflictError(
                 f"the route to {route.to}{via} on {link.name} is in no {what} and would be lost",
                 hint=f"Write it into the configuration of {link.name}, remove it, or name all that the bridge is to "

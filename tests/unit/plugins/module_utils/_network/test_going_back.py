@@ -97,6 +97,7 @@ echo "ip $*" >>{tmp_path}/told
 case $* in
 "link show dev br0") [ ! -e {tmp_path}/deleted ] ;;
 "link delete dev br0") : >{tmp_path}/deleted ;;
+*" route show "*) for device in eth0 br0; do echo "default via 192.0.2.1 dev $device "; done ;;
 *" show "*) echo "2: eth0 inet 192.0.2.10/24 brd x master br0 state UP" ;;
 esac
 """

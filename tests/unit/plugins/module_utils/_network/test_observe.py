@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import typing as t
 
 import pytest
 
@@ -72,7 +73,7 @@ LINKS = [
         "addr_info": [],
     },
 ]
-ROUTES = {
+ROUTES: dict[str, list[dict[str, t.Any]]] = {
     "-4": [
         {"dst": "default", "gateway": "192.0.2.2", "dev": "br0", "metric": 200},
         {"dst": "default", "gateway": "192.0.2.1", "dev": "br0", "metric": 100},
@@ -112,6 +113,26 @@ def test_what_the_kernel_says(monkeypatch: pytest.MonkeyPatch, vlans: str) -> No
     assert network.gateways("br0") == ("192.0.2.1", "192.0.2.2", "fe80::2")
     words = ("unicast", "198.51.100.0/24", "via", "192.0.2.3", "dev", "br0")
     assert network.routes == (Route("br0", "192.0.2.3", "198.51.100.0/24", protocol="boot", words=words),)
+
+
+def test_a_route_with_several_gateways_is_one_by_each_and_other_tables_are_by_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As iproute2 6.15 has it; so networkd puts two routers of IPv6 together."""
+    hops = [{"gateway": f"192.0.2.{number}", "dev": f"eth{number}", "weight": 1, "flags": []} for number in (1, 2)]
+    several = {"dst": "default", "protocol": "static", "flags": [], "nexthops": hops}
+    rule = {"dst": "default", "gateway": "192.0.2.7", "dev": "eth1", "table": "100", "flags": []}
+    own = {"type": "local", "dst": "192.0.2.10", "dev": "eth1", "table": "local", "protocol": "kernel"}
+    monkeypatch.setitem(ROUTES, "-4", [rule, several, own])
+    network = ask(monkeypatch, "[]")
+    hop = "nexthop via 192.0.2.{0} dev eth{0} weight 1"
+    words = tuple(f"unicast default proto static {hop.format(1)} {hop.format(2)}".split())
+    assert network.default_routes[:2] == tuple(
+        Route(f"eth{number}", f"192.0.2.{number}", protocol="static", words=words) for number in (1, 2)
+    )
+    words = ("unicast", "default", "table", "100", "via", "192.0.2.7", "dev", "eth1")
+    assert network.tables == (Route("eth1", "192.0.2.7", protocol="boot", words=words, table="100"),)
+    assert network.routes == ()
 
 
 def test_a_kernel_without_vlans_and_an_answer_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,9 +58,9 @@ print(json.dumps(answer))
 """
 
 
-def lose(script: str, bridge: str = "", port: str = "") -> dict[str, t.Any]:
+def lose(script: str, bridge: str = "", port: str = "", *, setup: str = "") -> dict[str, t.Any]:
     command = (sys.executable, "-c", DRIVER, script, bridge, port)
-    answer = own_network("sh", "-ec", f'{SETUP}\nexec "$@"', "sh", *command)
+    answer = own_network("sh", "-ec", f'{SETUP}\n{setup}\nexec "$@"', "sh", *command)
     if "Operation not permitted" in answer.stderr:
         pytest.skip("no network namespaces here")
     assert answer.returncode == 0, answer.stderr
@@ -123,3 +123,11 @@ def test_a_default_route_of_another_interface_is_looked_for_and_left_to_it() -> 
     found = returning(network, [network.links["eth1"]])
     assert [check.complaint for check in found.back] == ["there is no default route via 192.0.2.1 on eth0"]
     assert (found.mend, found.seconds) == ((), 20)
+
+
+def test_each_gateway_of_a_route_that_has_several_comes_back() -> None:
+    several = "nexthop via 192.0.2.3 dev eth0 weight 1 nexthop via 192.0.2.4 dev eth0 weight 1"
+    found = lose("ip route del 10.7.0.0/16", setup=f"ip route add 10.7.0.0/16 {several}")
+    assert found["first"] == []
+    assert found["lost"] == [f"there is no route to 10.7.0.0/16 via 192.0.2.{number} on eth0" for number in (3, 4)]
+    assert (found["rest"], found["after"]) == ([], found["before"])

@@ -37,6 +37,16 @@ def test_an_address_that_nothing_would_bring_back_is_not_lost(
         networkd.NetworkdManager().make(wanted(**words))
 
 
+def test_a_route_by_hand_is_not_lost_in_whatever_table_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networkd, "observe_networkd", lambda _link: networkd.Networkd(FILE, (), None, None))
+    route = Route("eth0", "192.0.2.7", protocol="boot", table="100")
+    asked = wanted()
+    with pytest.raises(ConflictError, match=r"the route to default via 192\.0\.2\.7 in table 100 on eth0 is in no"):
+        networkd.NetworkdManager().make(
+            dataclasses.replace(asked, network=dataclasses.replace(asked.network, tables=(route,)))
+        )
+
+
 VLAN: dict[str, t.Any] = {"uplink": {"vlan": 20, "link": "eth0"}, "addresses": ["198.51.100.5/24"]}
 
 
