@@ -222,7 +222,7 @@ def _guarded(wanted: WantedBridge, asked: BridgeSpec, words: str, manager: Manag
     expected = Expected(
         bridge=spec.name,
         uplink=uplink.port if uplink else "",
-        addresses=taken.addresses if taken else spec.addresses or (),
+        addresses=taken.addresses if taken else spec.seen_addresses,
         gateways=wanted.network.gateways(taken.name) if taken else spec.gateway or (),
         any_address=spec.addressing and spec.asks_dhcp4 and not spec.of_family(4),
         settings=settings,

@@ -146,7 +146,7 @@ def foreign_differences(network: Network, spec: BridgeSpec, bridge: Link) -> lis
             raise NotFoundError(f"the uplink {spec.uplink.port} does not exist", hint=known(network))
         different = uplink_difference(network, spec.uplink, bridge)
         found += [different] if different else []
-    found += [f"it has no address {address}" for address in spec.addresses or () if address not in bridge.addresses]
+    found += [f"it has no address {address}" for address in spec.seen_addresses if address not in bridge.addresses]
     gateways = network.gateways(bridge.name)
     found += [f"{gateway} is not its gateway" for gateway in spec.gateway or () if gateway not in gateways]
     routes = {(route.to, route.gateway) for route in network.routes if route.device == bridge.name}

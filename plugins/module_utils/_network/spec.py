@@ -21,7 +21,9 @@ AUTO = "auto"
 BOND_MODES = (*("active-backup", "802.3ad", "balance-rr", "balance-xor", "broadcast", "balance-tlb", "balance-alb"),)
 # The kernel's own untagged VLAN, where nobody names another.
 DEFAULT_PVID = 1
-# IFNAMSIZ - 1. The names end up in file names, in a unit's name, and in lines of network managers' files.
+# IFNAMSIZ - 1.
+_LONGEST = 15
+# The names end up in file names, in a unit's name, and in lines of network managers' files.
 _INTERFACE = validators.pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}", "the name of an interface", "eth0")
 _BRIDGE = validators.pattern(
     r"[A-Za-z0-9_][A-Za-z0-9_-]{0,14}", "a name for a bridge (up to 15 letters, digits, _ and -)", "br0"
@@ -127,6 +129,11 @@ class BridgeSpec:
         """
         alone = [gateway for gateway in self.gateway or () if not self.of_family(family(gateway))]
         return (*({"to": ANYWHERE[family(gateway)], "via": gateway} for gateway in alone), *(self.routes or ()))
+
+    @property
+    def seen_addresses(self) -> tuple[str, ...]:
+        """Those of its static addresses that a host's links are seen to have: no link-local ones."""
+        return tuple(one for one in self.addresses or () if not ipaddress.ip_interface(one).ip.is_link_local)
 
     def of_family(self, version: int) -> tuple[str, ...]:
         """Its static addresses of IPv4 or IPv6."""
@@ -264,6 +271,12 @@ def _uplink(value: t.Any, where: str) -> Uplink | bool:
     if "link" not in given:
         raise InputError("link is missing", where=where, hint=f"Write {{vlan: {given['vlan']}, link: eth0}}")
     usual = f"{given['link']}.{given['vlan']}"
+    if "name" not in given and len(usual) > _LONGEST:
+        raise InputError(
+            f"the VLAN would be called {usual}, and Linux has no names of more than {_LONGEST} letters",
+            where=where,
+            hint=f"Give it another name, for example name: vlan{given['vlan']}",
+        )
     return Uplink(_INTERFACE(given.get("name", usual), f"{where}.name"), link=given["link"], vlan=given["vlan"])
 
 

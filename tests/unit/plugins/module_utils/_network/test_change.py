@@ -153,6 +153,15 @@ def test_a_change_names_what_the_bridge_must_have(host: object) -> None:
     assert [file.trial for file in change.files] == [file.lasting.replace("/etc/", "/run/") for file in change.files]
 
 
+def test_an_address_that_no_link_is_seen_to_have_is_not_waited_for(host: object) -> None:
+    """The kernel counts a link-local one as no global one, and so do we of what a host has."""
+    change = planning.plan_bridge(network(link("eth0")), spec(addresses=["fe80::1/64", "198.51.100.1/24"]))
+    assert change is not None
+    assert "Address=fe80::1/64\n" in str(change.files[1].text)
+    assert planning.expected_from(change.subject).addresses == ("198.51.100.1/24",)
+    assert planning.plan_bridge(network(link("br0", kind="bridge")), spec(addresses=["fe80::1/64"])) is None
+
+
 def test_a_large_mtu_of_the_uplink_is_the_bridges_and_stays_the_ports(host: object) -> None:
     state = network(replace(ETH0, mtu=9000))
     change = planning.plan_bridge(state, spec())

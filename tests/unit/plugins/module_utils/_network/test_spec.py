@@ -98,7 +98,11 @@ STATIC = {"addresses": ["192.0.2.10/24", "2001:db8::10/64"]}
         ({"uplink": {"vlan": 10}}, ".uplink: link is missing. Write {vlan: 10, link: eth0}"),
         ({"uplink": {"vlan": 10, "link": "eth0", "mode": "802.3ad"}}, ".uplink.mode: mode is for a bond"),
         ({"uplink": {"vlan": 4095, "link": "eth0"}}, ".uplink.vlan: 4095 is not allowed"),
-        ({"uplink": {"vlan": 4000, "link": "enp65s0f0np1"}}, ".uplink.name: 'enp65s0f0np1.4000' is not the name of an"),
+        (
+            {"uplink": {"vlan": 4000, "link": "enp65s0f0np1"}},
+            ".uplink: the VLAN would be called enp65s0f0np1.4000, and Linux has no names of more than 15 letters. "
+            "Give it another name, for example name: vlan4000",
+        ),
         ({"uplink": {"bond": []}}, ".uplink.bond: a bond needs interfaces"),
         ({"uplink": {"bond": ["eth0", "eth0"]}}, ".uplink.bond: a bond needs interfaces, each once"),
         ({"uplink": {"bond": ["bond0", "eth0"]}}, ".uplink.bond: bond0 cannot be made of itself"),
