@@ -23,7 +23,7 @@ from .checks import (
 )
 from .managers.choice import choose_manager, made_by
 from .managers.kernel import settings_of, vlan_difference
-from .managers.manager import Manager, Parts, WantedBridge
+from .managers.manager import Manager, Parts, WantedBridge, check_routes_are_known
 from .names import file_names
 from .observe import Link, Network, stable_mac
 from .returning import returning
@@ -164,6 +164,9 @@ def _plan_existing(network: Network, spec: BridgeSpec, existing: Link) -> Guarde
     parts = manager.change(wanted)
     if parts == Parts():
         return None
+    if any(file.trial for file in parts.files):
+        # The manager configures the bridge again, and takes from it what is in none of its files.
+        check_routes_are_known(replace(wanted, source=existing), None, f"configuration of {manager.title}")
     return _guarded(wanted, spec, f"changing {spec.name}", manager, parts)
 
 

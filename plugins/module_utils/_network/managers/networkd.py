@@ -123,8 +123,6 @@ class NetworkdManager:
         if not files and not apply:
             return Parts()
         reload = (_RELOAD,) if any(file.trial for file in files) else ()
-        if reload:
-            check_routes_are_known(replace(wanted, source=wanted.existing), None, "configuration of systemd-networkd")
         return Parts(
             files=tuple(files),
             apply=(*reload, *apply),

@@ -504,6 +504,19 @@ def test_a_changed_address_is_tried_beside_the_lasting_file(host: object) -> Non
     assert planning.plan_bridge(after, spec(addresses=["192.0.2.11/24"], gateway="192.0.2.1")) is None
 
 
+def test_a_route_by_hand_is_not_lost_when_the_bridge_changes(host: object) -> None:
+    """systemd-networkd and NetworkManager take it away when they configure the bridge again."""
+    state = made(host)
+    route = Route("br0", "192.0.2.9", to="203.0.113.0/24", protocol="boot")
+    with pytest.raises(
+        ConflictError, match=r"the route to 203\.0\.113\.0/24 via 192\.0\.2\.9 on br0 is in no configuration of systemd"
+    ):
+        planning.plan_bridge(replace(state, routes=(route,)), spec(mtu=9000))
+    # This is the kernel's alone until a boot; and these addresses replace everything.
+    for words in ({"stp": True}, {"addresses": ["192.0.2.11/24"]}):
+        assert planning.plan_bridge(replace(state, routes=(route,)), spec(**words)) is not None
+
+
 def test_settings_of_the_kernel_change_at_once_and_go_back(host: object) -> None:
     state = made(host)
     change = planning.plan_bridge(state, spec(mtu=9000, stp=True, vlan_filtering=True, vlans=[20, 21], pvid=5))

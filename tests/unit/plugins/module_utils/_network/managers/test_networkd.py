@@ -65,21 +65,6 @@ def test_an_interface_keeps_what_it_has_when_it_gets_a_vlan(monkeypatch: pytest.
         networkd.NetworkdManager().make(asked)
 
 
-def test_a_bridge_keeps_its_routes_when_it_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(networkd, "LASTING", str(tmp_path))
-    monkeypatch.setattr(networkd, "FOLDERS", (str(tmp_path),))
-    monkeypatch.setattr(networkd, "observe_networkd", lambda _link: networkd.Networkd(FILE, (), None, None))
-    for file in networkd.NetworkdManager().make(wanted()).files:
-        Path(file.lasting).write_text(str(file.text), encoding="utf-8")
-    asked = wanted(existing=True, mtu=9000)
-    route = Route("br0", "192.0.2.9", to="203.0.113.0/24", protocol="boot")
-    asked = dataclasses.replace(asked, network=dataclasses.replace(asked.network, routes=(route,)))
-    with pytest.raises(ConflictError, match=r"the route to 203\.0\.113\.0/24 via 192\.0\.2\.9 on br0 is in no"):
-        networkd.NetworkdManager().change(asked)
-    # These are the kernel's alone until a boot.
-    assert networkd.NetworkdManager().change(dataclasses.replace(asked, spec=wanted(stp=True).spec)).files
-
-
 def test_a_vlan_is_on_no_other_interface_that_has_the_same_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(networkd, "observe_networkd", lambda _link: networkd.Networkd(FILE, (), None, None))
     monkeypatch.setattr(networkd, "network_file", lambda link: FILE.path if link == "eth2" else None)
