@@ -14,9 +14,11 @@ import os
 import re
 import shutil
 import typing as t
+from dataclasses import replace
 
 from ..._base.errors import ConflictError, HostError, UnsupportedError, place_in_yaml
 from ..._base.files import read_text, read_text_to_change
+from ..spec import BridgeSpec
 from ..switch.guarded import Command, GuardedFile
 from .kernel import kernel_commands
 from .manager import HEAD, Parts, WantedBridge, check_is_known, check_routes_are_known, delete_link
@@ -59,8 +61,13 @@ class NetplanManager:
         network = network_of(document, path)
         first = wanted.source.name if wanted.source else ""
         defined = definition_of(network, first)
-        check_is_known(wanted.source, str(defined[1]) if defined else "", "file of netplan")
-        check_routes_are_known(wanted, None, "file of netplan")
+        taken, said = wanted, str(defined[1]) if defined else ""
+        if uplink is not None and uplink.vlan is not None and _renderer() == "networkd":
+            # It goes on as it is, but netplan has networkd configure it again, which takes from it what no file says.
+            taken = replace(wanted, spec=BridgeSpec(spec.name), source=wanted.network.links.get(uplink.link))
+            said = " ".join(read_text(path) or "" for path in _paths())
+        check_is_known(taken.source, said, "file of netplan")
+        check_routes_are_known(taken, None, "file of netplan")
         after = with_bridge(document, spec, uplink=uplink, mac=wanted.mac, first=first, link=link, renderer=_renderer())
         # Other bridges of ours may be in the file.
         head = "".join(f"{line}\n" for line in (text or "").splitlines() if line.startswith(HEAD))

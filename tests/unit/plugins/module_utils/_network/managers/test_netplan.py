@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import yaml
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import netplan
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, delete_link
+from ansible_collections.brine.virt.plugins.module_utils._network.observe import Route
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._network.managers.hosts import (
     MAC,
     SPECS,
@@ -63,6 +65,20 @@ def test_the_uplinks_file_is_written_over_and_kept(host: Path) -> None:
     assert network["bridges"]["br0"]["addresses"] == ["192.0.2.10/24"]
     assert "addresses" not in network["ethernets"]["eth0"]
     assert spoken(parts.restore) == ["netplan generate", *spoken([delete_link("br0")]), "netplan apply"]
+
+
+def test_an_interface_keeps_what_it_has_when_it_gets_a_vlan(host: Path) -> None:
+    """netplan apply has networkd configure it again."""
+    words: dict[str, t.Any] = {"uplink": {"vlan": 20, "link": "eth0"}, "addresses": ["198.51.100.5/24"]}
+    with pytest.raises(ConflictError, match=r"^192\.0\.2\.77/24 on eth0 is in no file of netplan and would be lost"):
+        MANAGER.make(wanted(static=("192.0.2.10/24", "192.0.2.77/24"), **words))
+    route = Route("eth0", "192.0.2.9", to="203.0.113.0/24", protocol="boot")
+    asked = wanted(**words)
+    with pytest.raises(
+        ConflictError, match=r"the route to 203\.0\.113\.0/24 via 192\.0\.2\.9 on eth0 is in no file of"
+    ):
+        MANAGER.make(replace(asked, network=replace(asked.network, routes=(route,))))
+    assert MANAGER.make(asked).files
 
 
 def test_an_alias_for_the_uplinks_definition_keeps_what_it_stands_for(host: Path) -> None:
@@ -130,7 +146,7 @@ def test_a_vlan_of_what_another_file_defines(
 ) -> None:
     text = f"network: {{version: 2, {defined}}}\n"
     (host / "etc/50-x.yaml").write_text(text)
-    (file,) = MANAGER.make(wanted(uplink={"vlan": 10, "link": link}, dhcp4=True)).files
+    (file,) = MANAGER.make(wanted(static=(), uplink={"vlan": 10, "link": link}, dhcp4=True)).files
     assert yaml.safe_load(str(file.text))["network"]["vlans"] == {f"{link}.10": {"id": 10, "link": called}}
     netplan_accepts(tmp_path / "root", {"50-x.yaml": text, "95-brine-br0.yaml": str(file.text)})
     made = (tmp_path / f"root/run/systemd/network/10-netplan-{called}.network").read_text()
