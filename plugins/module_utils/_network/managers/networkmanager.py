@@ -68,7 +68,7 @@ class NetworkManagerManager:
                 hint="Write them into its configuration",
             )
         if uplink is not None and uplink.vlan is None:
-            _check_nobody_stands_on(uplink.below)
+            _check_is_no_parent(uplink.below)
         check_is_known(source, text or "", "profile of NetworkManager")
         check_routes_are_known(wanted, None, "profile of NetworkManager")
         profiles = bridge_profiles(
@@ -181,7 +181,7 @@ def _profiles() -> list[tuple[str, str]]:
     return [(line.partition(":")[0], line.partition(":")[2]) for line in lines]
 
 
-def _check_nobody_stands_on(links: Iterable[str]) -> None:
+def _check_is_no_parent(links: Iterable[str]) -> None:
     """Raise ConflictError for a VLAN, or the like, whose profile names the profile of an interface as its parent.
 
     The interface gets another profile, and from the next boot on NetworkManager says of the VLAN that there is no
