@@ -146,7 +146,7 @@ options:
         and without C(address) the host's own servers are.
       - C(forward_plain_names) says whether names without a dot are passed on.
       - C(hosts) is a list of C(address) and C(names).
-      - C(txt) is a list of C(name) and C(value). dnsmasq reads a value as a line of its configuration file, where a comma
+      - C(txt) is a list of C(name) and C(value). dnsmasq reads a value as part of its configuration file, where a comma
         begins the next string of the record; in double quotes it does not.
       - C(srv) is a list of C(service), C(protocol) (V(tcp) or V(udp)), C(domain), C(target), C(port), C(priority) and
         C(weight). The first two are needed, and C(target) with any of the last three.
