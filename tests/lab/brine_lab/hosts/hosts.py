@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -67,6 +68,9 @@ def answers(lab: Lab, host: str) -> bool:
 def remove_trees(lab: Lab) -> None:
     """Delete all hosts' trees; nothing is mounted in them outside the containers, which are gone."""
     if lab.trees.exists():
+        # Where the disk is told of each file that goes, and answers, one after the other takes minutes.
+        files = f"find {shlex.quote(str(lab.trees))} -xdev -type f -print0 | xargs -0 -r -P 16 -n 200 rm -f"
+        run(["sh", "-c", files], mark=lab.mark("down"))
         run(["rm", "-rf", "--one-file-system", str(lab.trees)], mark=lab.mark("down"))
     with contextlib.suppress(OSError):
         lab.trees.parent.rmdir()  # only when no other lab has trees there
