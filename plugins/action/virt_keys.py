@@ -24,6 +24,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._ca.taken import requir
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.trust import TrustState, decide_trust
 
 _MODULE = "brine.virt.virt_keys"
+_MOST_DAYS = 36500
 _NOT_IN_ORGANIZATION = ',+"\\<>;*?'
 # What the host has no use for, or must not see.
 _CONTROLLER_ONLY = frozenset(
@@ -126,6 +127,13 @@ def check_options(options: dict[str, t.Any]) -> None:
         raise InputError("a client certificate needs a name of its own", where="name")
     if len(name) > 64:
         raise InputError(f"{name} has more than 64 characters", where="name", hint="Give a shorter name")
+    for option in ("days", "authority_days"):
+        if options[option] > _MOST_DAYS:
+            raise InputError(
+                f"{options[option]} days are too many for a certificate",
+                where=option,
+                hint=f"Give at most {_MOST_DAYS}, which are a hundred years",
+            )
     if not 0 < options["renew_before"] < options["days"]:
         raise InputError(
             f"certificates of {options['days']} days cannot be renewed "

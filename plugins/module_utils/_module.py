@@ -43,6 +43,9 @@ _NULL_SAYS = ("disk_profile", "nic_profile")
 # Options that are a hypervisor or a place of its own, and are taken for an address with a password by a slip. A module
 # with secrets among its options may have such an address in all but the first.
 _ADDRESSES = ("uri", "target", "dest", "src")
+# Of any number of an option: as seconds 68 years. What has to add it to the time, or to hand it to a library, ends with
+# an OverflowError from far less than what Ansible takes.
+_GREATEST = 2**31 - 1
 Answer = t.TypeVar("Answer")
 
 # Subsets of facts, in the words of Ansible's own ``gather_subset``.
@@ -126,6 +129,23 @@ class VirtModule(AnsibleModule):
                     require_no_password(value, name)
         mistakes.conclude()
 
+    def require_no_excess(self) -> None:
+        """Raise InputError for options with numbers that nothing here can work with, alone or in a mapping of options.
+
+        Those in lists are given by our own action plugins, or have checks of their own.
+        """
+        mistakes = Mistakes()
+        for name, argument in self.argument_spec.items():
+            value = self.params.get(name)
+            nested = argument.get("options", {}) if isinstance(value, dict) else {}
+            numbers = {name: value, **{f"{name}.{inner}": value.get(inner) for inner in nested}}
+            for where, number in numbers.items():
+                # Not a bool, which is an int to Python, and never a float that is no number.
+                if isinstance(number, (int, float)) and not -_GREATEST <= number <= _GREATEST:
+                    with mistakes.noted():
+                        raise InputError(f"{number} is out of range", where=where, hint=f"Give at most {_GREATEST}")
+        mistakes.conclude()
+
     @property
     def in_clear(self) -> bool:
         """Whether secrets stand in the options themselves that should not."""
@@ -179,6 +199,7 @@ def make_plain_module(
     module = VirtModule(secrets, beside, settings)
     try:
         module.require_no_password()
+        module.require_no_excess()
     except InputError as exc:
         module.fail_json(str(exc))
     if module.in_clear and module.has_action:

@@ -110,6 +110,7 @@ options:
     description:
       - How many days a new certificate is valid. It never outlives its authority, so it is valid for fewer days if that
         expires sooner.
+      - At most V(36500).
     type: int
     default: 365
   renew_before:
@@ -149,6 +150,7 @@ options:
       - How many days a new authority is valid.
       - An authority that was created here is replaced by a new one as soon as a certificate valid for O(days) would
         outlive it.
+      - At most V(36500).
     type: int
     default: 3650
   authority_passphrase:

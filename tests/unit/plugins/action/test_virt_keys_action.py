@@ -818,6 +818,8 @@ def test_a_client_certificate_has_its_own_name_only(cloud: Cloud, tmp_path: Path
         ({"name": "x" * 65}, "name"),
         ({"renew_before": 365}, "renew_before"),
         ({"renew_before": 0}, "renew_before"),
+        ({"days": 36501}, "days"),
+        ({"authority_days": 2**40}, "authority_days"),
         ({"kinds": []}, "kinds"),
         ({"names": ["not a name"]}, "names[0]"),
         ({"names": ["ok", "127.0.0.1"]}, "names[1]"),
