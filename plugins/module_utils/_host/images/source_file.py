@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from ..._base.errors import ConflictError, HostError, InputError
 from ..._model.image.checksum import Checksum, verify_digests
 from ..._model.image.header import check_image_header, compression, virtual_size
-from ..._model.xml.disk_source import QCOW2, RAW
+from ..._model.xml.disk_source import RAW
 from ..images import files as image_files
 from .files import disk_errors
 from .inspection import read_header, require_file, require_whole_file
@@ -70,8 +70,7 @@ def look_at_source(
             f"{path} is compressed with {packed}", where=where, hint="Decompress it first; virt_image takes it as it is"
         )
     image_format = check_image_header(header, size_bytes, path, where)
-    if image_format == QCOW2:
-        require_whole_file(path, path, where)
+    require_whole_file(path, path, where)
     # Taken before its content is read: what changes meanwhile is another file.
     with disk_errors(f"cannot read {path}"):
         stamp = _stamp_of(os.stat(path))

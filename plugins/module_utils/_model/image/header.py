@@ -47,12 +47,15 @@ _ARCHIVES = (
     (0, b"\x89LZO\x00\r\n\x1a\n", "compressed with lzop", "lzop -d FILE"),
     (0, b"LZIP\x01", "compressed with lzip", "lzip -d FILE"),
 )
+# A VHD of fixed size has its mark in its last sector alone; all before that is the disk, and qemu-img takes it for raw.
+# Source: Virtual Hard Disk Image Format Specification (Microsoft), "Hard Disk Footer Format".
+_VHD_MARK = b"conectix"
 _OTHER_FORMATS = (
     (0, b"KDMV", "vmdk"),
     (0, b"COWD", "vmdk"),
     (0, b"# Disk DescriptorFile", "vmdk"),
     (0, b"vhdxfile", "vhdx"),
-    (0, b"conectix", "vhd"),
+    (0, _VHD_MARK, "vhd"),
     (64, b"\x7f\x10\xda\xbe", "vdi"),
     (0, b"QED\x00", "qed"),
     (0, b"WithoutFreeSpace", "parallels"),
@@ -62,6 +65,7 @@ _OTHER_FORMATS = (
 # Formats that QEMU has another word for.
 _QEMU_WORDS = {"vhd": "vpc", "qcow (version 1)": "qcow"}
 _LUKS = b"LUKS\xba\xbe"
+_CONVERT_VHD = "Convert it first with qemu-img convert -f vpc -O qcow2 FILE NEW_FILE"
 _CONVERT = "Convert it first with qemu-img convert -O qcow2 FILE NEW_FILE"
 _DECRYPT = "Decrypt it first with qemu-img convert"
 _FLATTEN = "Flatten it first: qemu-img convert -O qcow2 FILE WHOLE_FILE"
@@ -170,8 +174,8 @@ def _check_qcow2(start: bytes, size_bytes: int, what: str, where: str | None) ->
 
 
 def require_whole(read: Read, size_bytes: int, what: str, where: str | None = None) -> None:
-    """Raises InputError for a qcow2 file that is shorter than what its tables lead to, for a broken one, and for one
-    that a host must not check.
+    """Raises InputError for a qcow2 file that is shorter than what its tables lead to, for a broken one, for one that a
+    host must not check, and for a VHD that begins like a raw disk.
 
     read: bytes of the file by offset and length. Nothing tells whether a raw file is whole.
     """
@@ -180,6 +184,8 @@ def require_whole(read: Read, size_bytes: int, what: str, where: str | None = No
         needed = 0 if header is None else needed_bytes(header, read)
     except BrokenQcow2Error as exc:
         raise InputError(f"{what} is a broken qcow2 image: {exc}", where=where) from exc
+    if header is None and read(max(size_bytes - _SECTOR_BYTES, 0), len(_VHD_MARK)) == _VHD_MARK:
+        raise InputError(f"{what} is a vhd image", where=where, hint=_CONVERT_VHD)
     _require_length(needed, size_bytes, what, where)
     check_bytes = 0 if header is None else header.check_bytes(size_bytes)
     if check_bytes > _MOST_CHECK_BYTES:

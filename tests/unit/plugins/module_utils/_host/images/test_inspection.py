@@ -35,6 +35,17 @@ def test_an_image_is_told_by_its_content_and_not_by_its_name(tmp_path: t.Any, im
 
 
 @needs_qemu_img
+@pytest.mark.parametrize("begin", [b"", b"\xeb\x63"])
+def test_a_vhd_of_fixed_size_is_none_though_qemu_img_takes_it_for_raw(tmp_path: t.Any, begin: bytes) -> None:
+    path = tmp_path / "image"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "vpc", "-o", "subformat=fixed", str(path), "3M"], check=True)
+    with path.open("r+b") as file:
+        file.write(begin)
+    with pytest.raises(InputError, match=r"^src: it is a vhd image\. Convert it first with qemu-img convert -f vpc "):
+        inspect_file(str(path), "it", "src")
+
+
+@needs_qemu_img
 def test_an_image_that_qemu_img_cannot_read_is_refused(tmp_path: t.Any) -> None:
     path = tmp_path / "broken.qcow2"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "1M"], check=True)
