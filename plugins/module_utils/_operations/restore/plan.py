@@ -29,6 +29,7 @@ from ..._host.storage.usage import Usage, unseen_program
 from ..._model.backup.harmless import require_harmless
 from ..._model.backup.manifest import DOMAIN_XML, SEED, DiskEntry, Manifest
 from ..._model.backup.restored_domain import RestoredDomain, renewed_notes, restored_domain
+from ..._model.image.name import parse_image_volume
 from ..._model.metadata.machine import BUILDING, MachineNotes, read_notes
 from ..._model.metadata.migration import read_migration_note
 from ..._model.xml.disk_source import FILE, DiskSource
@@ -335,14 +336,20 @@ def _uuid_of(domain: Domain) -> str:
 
 def _volume_name(entry: DiskEntry, manifest: Manifest, options: RestoreOptions, *, replaced: bool) -> str:
     """The name that the volume had, where the machine has its old name and its old volumes are gone."""
-    # Whoever can write to the backup has written the name: it leads out of no pool.
-    disk = entry.target if "/" in entry.name else entry.name or entry.target
     if replaced:
+        disk = entry.target if "/" in entry.name else entry.name or entry.target
         return f"{options.name}-{disk}-{_stamp(manifest)}-{uuid.uuid4().hex[:6]}"
-    if entry.volume and options.name == manifest.machine and "/" not in entry.volume:
+    names = [f"{options.name}-{'seed' if entry.role == SEED else entry.name or entry.target}"]
+    if entry.volume and options.name == manifest.machine:
         base, ending = os.path.splitext(entry.volume)
-        return base if ending in (".qcow2", ".raw", ".img", ".iso") else entry.volume
-    return f"{options.name}-{'seed' if entry.role == SEED else disk}"
+        names.insert(0, base if ending in (".qcow2", ".raw", ".img", ".iso") else entry.volume)
+    return next((name for name in names if _is_plain(name)), f"{options.name}-{entry.target}")
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name, without its ending, leads out of no pool and is not that of a stored image, from which other
+    machines would be made: whoever can write to the backup has written it."""
+    return "/" not in name and parse_image_volume(f"{name}.raw") is None
 
 
 def _stamp(manifest: Manifest) -> str:

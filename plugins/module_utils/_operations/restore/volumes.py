@@ -11,7 +11,7 @@ import threading
 import typing as t
 from dataclasses import dataclass
 
-from ..._base.errors import ConflictError, HostError, NotFoundError, UnsupportedError
+from ..._base.errors import ConflictError, HostError, InputError, NotFoundError, UnsupportedError
 from ..._base.files import allocated_bytes, sync_file
 from ..._host.backup import images
 from ..._host.backup.directory import Backups
@@ -32,6 +32,7 @@ from ..._model.xml.disk_source import FILE, NETWORK
 from ..disks.new_volume import VolumeOwner, mark_for, volume_step
 from ..hypervisor import Hypervisor
 from ..plan import Step
+from ..volumes.task import is_stored_image
 from .leftover import Leftover, find_leftover
 
 
@@ -98,6 +99,10 @@ def plan_volume(
     image_format = entry.format if entry.format in found.formats else found.default_format
     ending = "" if found.source_type != FILE else ".iso" if entry.role == SEED else f".{image_format}"
     volume = name if name.endswith(ending) else f"{name}{ending}"
+    if is_stored_image(found, volume):
+        raise InputError(
+            f"{volume} is the name of a stored image", where=where or None, hint="Choose another name for the volume"
+        )
     has_path = found.source_type != NETWORK
     there = volume in hypervisor.volumes(found) or (has_path and os.path.lexists(f"{found.path}/{volume}"))
     leftover = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import json
 import os
 import re
 import shutil
@@ -412,6 +413,32 @@ def test_a_name_in_a_manifest_leads_out_of_no_pool(machine: BackupHost) -> None:
     ] == ["web2-vda.qcow2"]
     (replaced,) = preview(machine.conn, read(machine, replace=True)).as_result(read())["volumes"]
     assert "/" not in replaced["volume"]
+
+
+@pytest.mark.parametrize(
+    ("names", "volume_name"),
+    [
+        ({"volume": "debian-13-0123456789abcdef.qcow2"}, "web1-system.qcow2"),
+        ({"volume": "debian-13-0123456789abcdef.raw"}, "web1-system.qcow2"),
+        ({"volume": "", "name": "0123456789abcdef"}, "web1-vda.qcow2"),
+    ],
+)
+def test_a_name_in_a_manifest_is_not_that_of_an_image(
+    machine: BackupHost, names: dict[str, str], volume_name: str
+) -> None:
+    """Other machines would be made from it: the store takes what has such a name for an image with that content."""
+    path = backup_image(machine).with_name("manifest.json")
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest["disks"][0].update(names)
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    lose(machine)
+    assert [one.volume for one in preview(machine.conn, read(machine)).plan.volumes] == [volume_name]
+
+
+def test_nor_is_that_of_a_volume_beside_the_machine(machine: BackupHost) -> None:
+    image = "debian-13-0123456789abcdef.qcow2"
+    with pytest.raises(InputError, match=f"volume: {image} is the name of a stored image"):
+        preview(machine.conn, read(machine, disk="vda", volume=image))
 
 
 def test_a_merged_backup_is_restored_with_what_is_built_on_it(machine: BackupHost) -> None:
