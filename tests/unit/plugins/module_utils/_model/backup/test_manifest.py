@@ -124,6 +124,8 @@ def set_at(path: str, value: t.Any, found: Manifest | None = None) -> str:
         ("disks/0/volume", "web1\ud800.qcow2", r"disks\[0\].volume"),
         ("disks/0/pool", "\ud800", r"disks\[0\].pool"),
         ("reason", "\ud800", "reason"),
+        ("disks/0/volume", "web1\x1b[31m", r"disks\[0\].volume"),
+        ("disks/0/name", "\uffff", r"disks\[0\].name"),
         ("disks", {}, "disks"),
         ("disks/0", "vda", "disks"),
         ("files/vda.qcow2/sha256", "abc", "sha256"),
