@@ -154,7 +154,7 @@ def _is_passed(element: etree._Element, path: str, parent: etree._Element, passe
     if home == "os":
         return parent.get("firmware") == "efi" and _is_usual_firmware(element, tag)
     if path == "resource":
-        return element.findtext("partition") in (None, "/machine") and len(element) <= 1
+        return all(_name(child) == "partition" and child.text == "/machine" for child in element)
     if tag in ("disk", "interface") and home == "devices":
         return _key(element) in passed
     return home == "devices" and (_is_filled_in(element, tag, parent) or _is_mirror(element, tag, parent))
@@ -208,7 +208,9 @@ def _is_usual_controller(element: etree._Element, kind: str | None) -> bool:
     bare = not [child for child in element if _name(child) not in (*_PLACES, "model", "target")]
     model = element.get("model")
     if kind == "pci":
-        return model in _BRIDGES
+        # The rest of what is in it libvirt fills in.
+        by_hand = element.find("pcihole64") is not None or attribute(element, "target", "hotplug") == "off"
+        return model in _BRIDGES and not by_hand
     if kind == "usb":
         return bare and model in (None, "qemu-xhci")
     if kind == "scsi":

@@ -272,6 +272,27 @@ def test_the_same_is_no_difference_and_anything_else_is_one() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("xml", "words"),
+    [
+        ("<controller model='pcie-root'{}><pcihole64 unit='KiB'>4</pcihole64></controller>", "pcihole64 unit=KiB"),
+        ("<controller model='pcie-root-port'{}><target hotplug='off'/></controller>", "target hotplug=off"),
+        ("<controller model='pcie-root-port'{}><target chassis='1' port='0x8'/></controller>", None),
+    ],
+)
+def test_of_a_pci_controller_what_somebody_wrote_is_a_leftover(xml: str, words: str | None) -> None:
+    left = export(etree.fromstring(DOMAIN.format("<devices>" + xml.format(" type='pci'") + "</devices>"))).not_exported
+    assert list(left) == ([] if words is None else [f"devices/controller/{words}"])
+
+
+def test_of_resources_the_usual_partition_alone_is_no_leftover() -> None:
+    left = [
+        export(etree.fromstring(DOMAIN.format(f"<resource>{one}</resource>"))).not_exported
+        for one in ("<partition>/machine</partition>", "<fibrechannel appid='x'/>")
+    ]
+    assert left == [(), ("resource",)]
+
+
 def test_every_option_and_all_that_is_remembered_has_its_place_in_an_export() -> None:
     """Whoever adds one says here how it is exported, or why not."""
     by_tables = {field.key for field in HARDWARE}
