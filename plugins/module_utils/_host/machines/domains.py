@@ -186,12 +186,12 @@ def keep_command(name: str) -> str:
     return f"(umask 077; virsh dumpxml --inactive --security-info {name} > {name}.xml) && virsh define {name}.xml"
 
 
-def write_notes(handle: t.Any, notes: MachineNotes) -> None:
-    """Replace our element in the domain's metadata, in the definition and, where it is up, in the running domain."""
+def write_notes(handle: t.Any, notes: MachineNotes | None) -> None:
+    """Replace our element in the domain's metadata, in the definition and, where it is up, in the running domain; None
+    takes it out."""
+    xml = None if notes is None else notes_to_bare_xml(notes)
     with translate_errors(f"cannot write the metadata of machine {handle.name()}"):
-        handle.setMetadata(
-            libvirt.VIR_DOMAIN_METADATA_ELEMENT, notes_to_bare_xml(notes), PREFIX, NAMESPACE, affect(handle)
-        )
+        handle.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml, PREFIX, NAMESPACE, affect(handle))
 
 
 def affect(handle: t.Any) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from ..._base.xml import KIB, attribute, etree, need, parse_xml, size_kib_in_xml
 from ..metadata.machine import MachineNotes
-from ..spec.device_names import name_disks, name_nics
+from ..spec.device_names import named_notes
 from ..spec.existing import read_values
 from ..spec.fields.table import Values
 from ..spec.fields.units import LEAST_PLAIN_MIB
@@ -70,19 +70,12 @@ class Export:
     not_exported: tuple[str, ...] = ()
 
 
-def notes_for_export(domain: etree._Element, notes: MachineNotes | None) -> MachineNotes:
-    """What is remembered of a machine; of one that somebody else made, what would be."""
-    if notes is not None:
-        return notes
-    return MachineNotes(disks=name_disks(domain), nics=name_nics(domain))
-
-
 def export_machine(domain: etree._Element, notes: MachineNotes | None, facts: MachineFacts) -> Export:
     """The entry of a machine. domain: its parsed definition.
 
     Raises InputError for a machine of which there can be no entry: its name is none here, or it has no memory.
     """
-    remembered = notes_for_export(domain, notes)
+    remembered = named_notes(domain, notes)
     values = read_values(domain, remembered)
     name = str(values.get("name", ""))
     core = {

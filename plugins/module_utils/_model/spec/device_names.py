@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from ..._base.errors import InputError
 from ..._base.xml import attribute, etree
-from ..metadata.machine import DiskNote, NicNote
+from ..metadata.machine import DiskNote, MachineNotes, NicNote
 from .fields import validators
+
+
+def named_notes(domain: etree._Element, notes: MachineNotes | None) -> MachineNotes:
+    """What is remembered of a machine (notes); of one that somebody else made, what would be."""
+    return MachineNotes(disks=name_disks(domain), nics=name_nics(domain)) if notes is None else notes
 
 
 def name_disks(domain: etree._Element) -> tuple[DiskNote, ...]:

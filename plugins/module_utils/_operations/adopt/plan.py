@@ -15,7 +15,7 @@ from ..._host.machines.domains import Domain, keep_command
 from ..._host.machines.record import state_name
 from ..._model.metadata.machine import BUILDING, NAMESPACE, MachineNotes
 from ..._model.metadata.migration import read_migration_note
-from ..._model.spec.device_names import name_disks, name_nics
+from ..._model.spec.device_names import named_notes
 from ..._model.spec.names import machine_name
 from ..create.claims import require_no_claim
 from ..hypervisor_view import HypervisorView
@@ -60,7 +60,7 @@ def plan_adoption(name: str, view: HypervisorView, disks: Sequence[str]) -> Adop
     with translate_errors(f"cannot inspect machine {name}"):
         state, uuid = state_name(domain.handle.state()[0]), domain.handle.UUIDString()
     _require_whole(domain, uuid)
-    known = domain.notes or MachineNotes(disks=name_disks(domain.xml), nics=name_nics(domain.xml))
+    known = named_notes(domain.xml, domain.notes)
     decisions = decide_disks(domain, known, view, disks)
     new = tuple(decision.note for decision in decisions if decision.note is not None)
     notes = replace(known, volumes=(*known.volumes, *new))

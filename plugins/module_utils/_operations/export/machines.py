@@ -14,8 +14,9 @@ from ..._base.xml import attribute
 from ..._host.connection import VirConnect, libvirt, translate_errors
 from ..._host.facts.guest_platform import GuestPlatforms
 from ..._host.machines.domains import Domain, whole_definition
-from ..._model.export.entry import Export, MachineFacts, export_machine, notes_for_export
+from ..._model.export.entry import Export, MachineFacts, export_machine
 from ..._model.metadata.machine import BUILDING
+from ..._model.spec.device_names import named_notes
 from ..._model.spec.reading.machines import read_machine
 from ..._model.xml.domain import GuestPlatform
 from ..hypervisor_view import HypervisorView
@@ -77,7 +78,7 @@ class MachineExports:
             running = domain.handle.state()[0] == libvirt.VIR_DOMAIN_RUNNING
         if not in_definition:
             raise ConflictError(f"{domain.name} is running but not defined here, or is on its way here by a move")
-        notes = notes_for_export(domain.xml, domain.notes)
+        notes = named_notes(domain.xml, domain.notes)
         machine_type = attribute(domain.xml, "os/type", "machine") or ""
         usual_type = self._guests.same_machine_type(machine_type, self._new.machine_type or machine_type)
         facts = MachineFacts(

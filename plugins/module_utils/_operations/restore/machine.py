@@ -32,6 +32,7 @@ from ..._host.storage.volumes import volume_exists
 from ..._model.backup.manifest import Manifest
 from ..._model.backup.restored_domain import with_notes
 from ..._model.metadata.machine import BUILDING, READY, MachineNotes
+from ..._model.spec.device_names import named_notes
 from ..._operations import plan as plans
 from ..create.unfinished import steps_to_clear
 from ..disks.new_volume import VolumeOwner
@@ -176,7 +177,7 @@ class _Restore:
         elif plan.existing is None:
             steps = self._new()
         else:
-            steps = self._over(plan.existing.notes or MachineNotes())
+            steps = self._over(plan.existing)
         plans.run(steps)
         if plan.existing is not None:
             with _lock(self._options):
@@ -202,15 +203,16 @@ class _Restore:
         steps.append(Step(f"mark {self._name} as ready", lambda: self._write(ready), lambda: self._write(notes)))
         return steps
 
-    def _over(self, old: MachineNotes) -> list[Step]:
+    def _over(self, existing: host_domains.Domain) -> list[Step]:
         plan = self._plan
+        old = named_notes(existing.xml, existing.notes)
         making = tuple(one.note for one in plan.volumes)
         before = self._definition()
         steps = [
             Step(
                 f"note the new volumes of {self._name}",
                 lambda: self._write(replace(old, volumes=(*old.volumes, *making))),
-                lambda: self._write(old),
+                lambda: self._write(existing.notes),
             )
         ]
         owner = VolumeOwner(self._hypervisor, self._name, new=False, uuid=plan.identity)
@@ -269,7 +271,7 @@ class _Restore:
                 with suppress_codes(libvirt.VIR_ERR_NO_DOMAIN_CHECKPOINT):
                     checkpoint.delete(libvirt.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
 
-    def _write(self, notes: MachineNotes) -> None:
+    def _write(self, notes: MachineNotes | None) -> None:
         with translate_errors(f"cannot find machine {self._name}"):
             handle = self._handle()
         host_domains.write_notes(handle, notes)

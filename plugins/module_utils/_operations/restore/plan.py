@@ -32,6 +32,7 @@ from ..._model.backup.restored_domain import RestoredDomain, renewed_notes, rest
 from ..._model.image.name import parse_image_volume
 from ..._model.metadata.machine import BUILDING, MachineNotes, read_notes
 from ..._model.metadata.migration import read_migration_note
+from ..._model.spec.device_names import named_notes
 from ..._model.xml.disk_source import FILE, DiskSource
 from ..create.claims import is_claim, require_no_claim
 from ..hypervisor import Hypervisor
@@ -222,7 +223,7 @@ def _plan_machine(
         if nvram is not None:
             require_own_variables(hypervisor.conn, nvram, options.name)
     _check_plugs(restored.root, hypervisor, options.name)
-    known = read_notes(domain) or MachineNotes()
+    known = named_notes(restored.root, read_notes(domain))
     notes = replace(known, volumes=tuple(one.note.whole for one in volumes), claimed=False)
     if renewed:
         notes, lost = renewed_notes(notes, restored.macs, manifest.machine)

@@ -19,12 +19,12 @@ from ansible_collections.brine.virt.plugins.module_utils._model.export.entry imp
     Export,
     MachineFacts,
     export_machine,
-    notes_for_export,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.export.filled_in import without_filled_in
 from ansible_collections.brine.virt.plugins.module_utils._model.export.hardware import export_hardware
 from ansible_collections.brine.virt.plugins.module_utils._model.export.leftovers import find_leftovers
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import MachineNotes
+from ansible_collections.brine.virt.plugins.module_utils._model.spec.device_names import named_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.disk import DISK_OPTIONS, DISK_RULES
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, read_values
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.table import covers
@@ -51,7 +51,7 @@ DOMAIN = """<domain type='kvm'><name>a</name><memory>1048576</memory><vcpu>1</vc
 def export(domain: etree._Element, **facts: t.Any) -> Export:
     origins = {
         note.name: DiskOrigin({"source": f"/disks/{note.name}", "format": "raw"})
-        for note in notes_for_export(domain, None).disks
+        for note in named_notes(domain, None).disks
     }
     return export_machine(
         domain, None, MachineFacts(**{"platform": KVM, "usual_type": True, "origins": origins, **facts})
@@ -76,7 +76,7 @@ def test_what_the_schema_of_libvirt_allows(seed: int) -> None:
     entry = json.loads(json.dumps(found.entry))
     read_machine(entry)
     assert complaints_of_machine(entry) == []
-    values = read_values(domain, notes_for_export(domain, None))
+    values = read_values(domain, named_notes(domain, None))
     machine = read_machine(entry, existing=lambda _name: Existing(values))
     assert covers(values, machine.hardware)
 
@@ -245,7 +245,7 @@ def test_little_memory_has_its_unit(current: str, memory: t.Any) -> None:
     domain = etree.fromstring(DOMAIN.format(current).replace("1048576", "8192"))
     found = export(domain)
     assert found.entry["memory"] == memory
-    values = read_values(domain, notes_for_export(domain, None))
+    values = read_values(domain, named_notes(domain, None))
     assert covers(values, read_machine(found.entry, existing=lambda _name: Existing(values)).hardware)
 
 

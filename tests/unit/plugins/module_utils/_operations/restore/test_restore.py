@@ -29,6 +29,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
     VirtError,
 )
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import attribute
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images, state_files
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups, remove
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import merge_backup
@@ -307,6 +308,41 @@ def test_what_fails_half_way_is_taken_back(machine: BackupHost, monkeypatch: pyt
     assert "web1" not in list_domains(machine.conn)
     names = machine.conn.storagePoolLookupByName("default").listVolumes()
     assert "web1-system.qcow2" not in names
+
+
+def of_somebody_else(machine: BackupHost) -> None:
+    """The same machine, with a nic and as somebody else has made it, has a backup."""
+    nic = "<interface type='network'><mac address='52:54:00:00:00:01'/><source network='default'/></interface>"
+    devices = machine.disk("vda", str(machine.image)) + nic
+    machine.conn.networkDefineXML("<network><name>default</name></network>").create()
+    machine.conn.lookupByName("web1").undefine()
+    machine.conn.defineXML(MACHINE.format(name="web1", uuid=UUID, devices=devices, notes=""))
+    machine.made()
+
+
+@pytest.mark.parametrize("name", ["web1", "web2"])
+def test_what_somebody_else_has_made_is_ours_with_names_for_its_devices(machine: BackupHost, name: str) -> None:
+    """As after an adoption: without them nobody could export, clone or change a disk of it, and adopt it no more."""
+    of_somebody_else(machine)
+    if name == "web1":
+        lose(machine)
+    bring_back(machine, name=name, trust_definition=True)
+    domain = list_domains(machine.conn)[name]
+    assert domain.notes is not None
+    assert [(note.name, note.target) for note in domain.notes.disks] == [("vda", "vda")]
+    mac = attribute(domain.xml, "devices/interface/mac", "address")
+    assert [(note.name, note.mac) for note in domain.notes.nics] == [("eth0", mac)]
+    assert (mac == "52:54:00:00:00:01") == (name == "web1")
+
+
+def test_what_somebody_else_has_made_stays_so_where_it_is_not_replaced(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_somebody_else(machine)
+    monkeypatch.setattr(volumes.images, "same_content", lambda *_arguments: False)
+    with pytest.raises(HostError, match="differs from backup"):
+        bring_back(machine, replace=True, trust_definition=True)
+    assert list_domains(machine.conn)["web1"].notes is None
 
 
 def test_the_newest_is_not_silently_another_one(machine: BackupHost) -> None:
