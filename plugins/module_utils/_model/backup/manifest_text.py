@@ -45,8 +45,9 @@ _SERIES = re.compile(r"^[0-9a-f]{16}\Z", re.ASCII)
 _SHA256 = re.compile(r"^[0-9a-f]{64}\Z", re.ASCII)
 _UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
 _TPM_DIRECTORY = re.compile(r"^tpm[0-9.]{1,4}\Z", re.ASCII)
-# JSON can write half of a character, which file systems cannot be given, and what no XML can have, nor libvirt.
-_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+# JSON can write half of a character, which file systems cannot be given, what no XML can have, nor libvirt, and what
+# draws on a terminal.
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _FORMATS = ("qcow2", "raw")
 # Far more than any disk.
 _MOST_SIZE_BYTES = 1 << 60

@@ -15,7 +15,7 @@ import threading
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..._base.errors import ConflictError
+from ..._base.errors import ConflictError, visible
 from ..._base.xml import read_description
 from ..._host.backup import state_files
 from ..._host.backup.directory import locked_to_read
@@ -80,7 +80,8 @@ class RestoreResult:
             ],
             "needs": needs_of(plan),
             "actions": self.actions,
-            "remarks": self.remarks,
+            # They repeat what stands in the definition, which anybody may have written.
+            "remarks": [visible(words) for words in self.remarks],
         }
 
 

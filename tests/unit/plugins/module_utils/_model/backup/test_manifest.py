@@ -126,6 +126,7 @@ def set_at(path: str, value: t.Any, found: Manifest | None = None) -> str:
         ("reason", "\ud800", "reason"),
         ("disks/0/volume", "web1\x1b[31m", r"disks\[0\].volume"),
         ("disks/0/name", "\uffff", r"disks\[0\].name"),
+        ("disks/0/volume", "web1\x9b31m", r"disks\[0\].volume"),
         ("disks", {}, "disks"),
         ("disks/0", "vda", "disks"),
         ("files/vda.qcow2/sha256", "abc", "sha256"),

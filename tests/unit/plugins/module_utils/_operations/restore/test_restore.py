@@ -345,6 +345,14 @@ def test_what_somebody_else_has_made_stays_so_where_it_is_not_replaced(
     assert list_domains(machine.conn)["web1"].notes is None
 
 
+def test_what_is_said_of_a_definition_cannot_draw_on_the_terminal(machine: BackupHost) -> None:
+    """XML can have the control characters that C1 is."""
+    lose(machine)
+    shown = preview(machine.conn, read(machine))
+    shown.remarks = ["filter \x9b2Jx of a nic has no IP any more"]
+    assert shown.as_result(read(machine))["remarks"] == ["filter  2Jx of a nic has no IP any more"]
+
+
 def test_the_newest_is_not_silently_another_one(machine: BackupHost) -> None:
     first = list_backups(str(machine.destination), "web1").newest_first()[0].id
     machine.made()
