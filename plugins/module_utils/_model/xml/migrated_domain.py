@@ -20,19 +20,20 @@ def migrated_domain_xml(
     places: Mapping[str, DiskSource],
     volumes: Mapping[VolumeRef, VolumeRef | None],
     flattened: Container[str] = (),
+    shared: Container[VolumeRef] = (),
 ) -> str | None:
     """The XML with other places for some disks, or None when nothing in it changes.
 
     places: by a disk's place here (DiskSource.place), where it lies on the next hypervisor. volumes: the volumes of our
     notes under their names there, None for those that stay behind; what is named there is another volume than here, and
     what told the old one from others does not tell the new one. flattened: places of disks that have no backing file
-    there.
+    there. shared: the volumes that are the very same ones there.
     """
     root = copy.deepcopy(domain)
     changed = _move_disks(root, places, flattened)
     notes = read_notes(root)
     if notes is not None:
-        moved = _moved_notes(notes, volumes)
+        moved = _moved_notes(notes, volumes, shared)
         if moved != notes:
             for old in find_notes(root):
                 parent = old.getparent()
@@ -60,12 +61,14 @@ def _move_disks(root: etree._Element, places: Mapping[str, DiskSource], flattene
     return changed
 
 
-def _moved_notes(notes: MachineNotes, volumes: Mapping[VolumeRef, VolumeRef | None]) -> MachineNotes:
+def _moved_notes(
+    notes: MachineNotes, volumes: Mapping[VolumeRef, VolumeRef | None], shared: Container[VolumeRef]
+) -> MachineNotes:
     moved = []
     for note in notes.volumes:
         here = VolumeRef(note.pool, note.name)
         there = volumes.get(here, here)
         if there is not None:
-            identity = "" if here in volumes else note.identity
+            identity = "" if here in volumes and here not in shared else note.identity
             moved.append(replace(note, pool=there.pool, name=there.name, identity=identity))
     return replace(notes, volumes=tuple(moved))

@@ -43,7 +43,7 @@ from .endpoints.location import (
 from .endpoints.options import flags, parameters
 from .endpoints.source_and_target import SourceMachine
 from .recheck import TargetRecheck, WriteGuard, recheck_definition
-from .storage.disks import MIRROR, DiskMigration
+from .storage.disks import MIRROR, SHARED, DiskMigration
 from .storage.images import is_stored
 
 # How long a run that makes or changes machines at the source may take.
@@ -191,8 +191,12 @@ def target_xml(machine: SourceMachine, disks: Sequence[DiskMigration]) -> dict[s
     attached = {disk.ref for disk in disks}
     notes = machine.notes
     left = {VolumeRef(n.pool, n.name) for n in notes.volumes} - attached if notes else set()
-    renewed: dict[VolumeRef, VolumeRef | None] = {disk.ref: disk.ref_there for disk in disks if disk.travels}
-    renewed.update(dict.fromkeys(left))
+    # What both hypervisors see may be in a pool of another name there.
+    named: dict[VolumeRef, VolumeRef | None] = {
+        disk.ref: disk.ref_there for disk in disks if disk.travels or disk.ref != disk.ref_there
+    }
+    named.update(dict.fromkeys(left))
+    shared = {disk.ref for disk in disks if disk.method == SHARED}
     secure = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
     with translate_errors(f"cannot read the XML of {machine.name}"):
         defined_xml = read_description(
@@ -203,8 +207,8 @@ def target_xml(machine: SourceMachine, disks: Sequence[DiskMigration]) -> dict[s
             if machine.active
             else defined_xml
         )
-    new_running_xml = migrated_domain_xml(running_xml, places, renewed, flattened)
-    new_defined_xml = migrated_domain_xml(defined_xml, places, renewed, flattened) if machine.active else None
+    new_running_xml = migrated_domain_xml(running_xml, places, named, flattened, shared)
+    new_defined_xml = migrated_domain_xml(defined_xml, places, named, flattened, shared) if machine.active else None
     documents = {
         libvirt.VIR_MIGRATE_PARAM_DEST_XML: new_running_xml,
         libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: new_defined_xml,

@@ -146,3 +146,7 @@ def test_what_told_a_volume_from_others_stays_with_it() -> None:
     assert text is not None
     moved = (dataclasses.replace(first, identity=""), *others)
     assert read_notes(etree.fromstring(text)) == dataclasses.replace(travels, volumes=moved)
+    text = migrated_domain_xml(root, {}, {ref: VolumeRef("other", ref.name)}, shared={ref})
+    assert text is not None
+    moved = (dataclasses.replace(first, pool="other"), *others)
+    assert read_notes(etree.fromstring(text)) == dataclasses.replace(travels, volumes=moved)

@@ -337,6 +337,23 @@ def test_the_note_and_the_record_name_the_pools_of_each_side(world: World_) -> N
         assert "/fast/web1-system.qcow2" in text
 
 
+def test_a_pool_that_both_hypervisors_share_may_have_another_name_on_the_target(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine keeps its volumes there, which a purge would not find in a pool of the name that it has here."""
+    monkeypatch.setattr(disks_module, "is_shared", lambda *_pools, **_seen: True)
+    plan = world(target_pools=FAST_POOLS)
+    migration = plan(pool="fast")
+    assert ways(migration) == {"vda": "shared", "vdz": "shared"}
+    machine = source_and_target.read_source_machine(plan.source.domains["web1"], "")  # type: ignore[attr-defined]
+    texts = switch.target_xml(machine, migration.disks)
+    assert texts
+    for text in texts.values():
+        found = read_notes(parse_xml(text))
+        assert found is not None
+        assert {note.pool for note in found.volumes} == {"fast"}
+
+
 HOSTDEV = "<hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>"
 HOSTDEV_NIC = (
     "<interface type='hostdev'><mac address='52:54:00:00:00:01'/><source>"
