@@ -39,6 +39,8 @@ _STALE_SECONDS = 60
 # Pools that are a way to storage elsewhere: two of them with the same source show the same volumes.
 _NETWORKED = frozenset({"netfs", "gluster", "iscsi", "iscsi-direct"})
 _SAN = frozenset({"scsi", "mpath"})
+# Of these volumes, which are devices that a target shows, libvirt has the serial number that each tells itself.
+_OF_UNITS = frozenset({"iscsi", *_SAN})
 
 
 def shared_because(pool: Pool) -> str | None:
@@ -100,14 +102,30 @@ def is_shared(here: Pool, there: Pool, volume: str, *, seen: bool, probe: bool) 
     if here.type == "rbd":
         # Of its monitors, each hypervisor may have been told others.
         return here.name_at(there.source_of("")) == ""
+    if here.type in _OF_UNITS and not (seen and _is_same_unit(here, there, volume)):
+        return False
     if here.type in _NETWORKED and not _is_mounted_from_itself(here) and _origin(here) == _origin(there):
         return here.path == there.path
     if here.type in _SAN:
-        return seen
+        return True
     if not seen or here.path != there.path or here.source_type != FILE or not here.local:
         return False
     # The same name in a folder of the same name: one file, or two.
     return _same_folder(here, there) if probe else _looks_the_same(here, there, volume)
+
+
+def _is_same_unit(here: Pool, there: Pool, volume: str) -> bool:
+    """Whether a device that has this name on both is one device: a target may show each host others under one number.
+
+    By its serial number; where libvirt has a path instead, as of one that tells none, the name has to do.
+    """
+    keys = {_key(pool, volume) for pool in (here, there)}
+    return len(keys) == 1 or any(key.startswith("/") for key in keys)
+
+
+def _key(pool: Pool, volume: str) -> str:
+    with translate_errors(f"cannot find volume {volume} of pool {pool.name}"):
+        return str(pool.handle.storageVolLookupByName(volume).key())
 
 
 def _source(pool: Pool) -> etree._Element | None:

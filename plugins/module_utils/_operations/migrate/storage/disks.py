@@ -203,6 +203,14 @@ class DiskPlanner:
                 where=self.place,
                 hint="To have it copied: copy_storage: auto",
             )
+        if not there_pool.makes_named_volumes:
+            raise ConflictError(
+                f"{self.target.name} does not see this volume {volume.name}, and none can be created in its pool "
+                f"{there_pool.name} of type {there_pool.type}",
+                where=self.place,
+                hint="Have its server show both hypervisors the same device under the same number, or name another "
+                "pool, into which it is copied",
+            )
         if readonly and not own:
             self._require_same(there_pool, volume, volume.name in known)
             return move(THERE)

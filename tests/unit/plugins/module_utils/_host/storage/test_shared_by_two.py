@@ -65,6 +65,31 @@ def test_what_each_host_exports_to_itself_is_not_the_same(tmp_path: Path, server
             assert is_shared(here, there, "web1.raw", seen=seen, probe=True) is wanted
 
 
+SAN = """<node><pool type='{}'><name>san</name><source><host name='nas'/><device path='iqn.2026-01.org.example:vms'/>
+<adapter type='scsi_host' name='host2'/></source><target><path>/dev/disk/by-path</path></target>
+<volume type='block'><name>unit:0:0:{}</name><key>{}</key><capacity>64</capacity></volume></pool></node>"""
+
+
+@pytest.mark.parametrize("kind", ["iscsi", "scsi"])
+@pytest.mark.parametrize(
+    ("number", "key", "wanted"),
+    [(1, "36001405a", True), (1, "/dev/sdb", True), (1, "36001405b", False), (2, "36001405a", False)],
+    ids=["the same", "a serial number that nobody knows", "another device", "not shown there"],
+)
+def test_a_target_may_show_each_host_another_device_under_one_number(
+    tmp_path: Path, kind: str, number: int, key: str, wanted: bool
+) -> None:
+    """The machine would write to somebody else's."""
+    for name, text in (("here", SAN.format(kind, 1, "36001405a")), ("there", SAN.format(kind, number, key))):
+        (tmp_path / f"{name}.xml").write_text(text, encoding="utf-8")
+    with (
+        open_connection(f"test://{tmp_path}/here.xml") as source,
+        open_connection(f"test://{tmp_path}/there.xml") as to,
+    ):
+        here, there = (dataclasses.replace(Pools(conn).get("san"), local=True) for conn in (source, to))
+        assert is_shared(here, there, "unit:0:0:1", seen=number == 1, probe=True) is wanted
+
+
 NODE = """<node><pool type='dir'><name>vms</name><target><path>/srv/vms</path></target>
 <volume><name>web1.raw</name><capacity>64</capacity></volume></pool></node>"""
 

@@ -354,6 +354,17 @@ def test_a_pool_that_both_hypervisors_share_may_have_another_name_on_the_target(
         assert {note.pool for note in found.volumes} == {"fast"}
 
 
+@pytest.mark.parametrize("more", ["", "<readonly/>"])
+def test_what_the_target_does_not_see_is_not_looked_for_among_the_devices_of_a_server(world: World_, more: str) -> None:
+    """Where names are numbers: another device may have this one."""
+    san = """<pool type='iscsi'><name>default</name><source><host name='nas'/>
+    <device path='iqn.2026-01.org.example:vms'/></source><target><path>/dev/disk/by-path</path></target>
+    <volume type='block'><name>data.raw</name><capacity unit='MiB'>64</capacity></volume></pool>"""
+    plan = world(disks=disk("vdb", "/pools/default/data.raw", "raw", more), target=san, target_pools=("images",))
+    with pytest.raises(VirtError, match=r"hv2 does not see this volume data\.raw, and none can be created in its pool"):
+        plan()
+
+
 HOSTDEV = "<hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>"
 HOSTDEV_NIC = (
     "<interface type='hostdev'><mac address='52:54:00:00:00:01'/><source>"
