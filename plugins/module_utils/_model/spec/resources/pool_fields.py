@@ -41,6 +41,7 @@ FORMATS = {
 MOUNT_OPTIONS = "http://libvirt.org/schemas/storagepool/fs/1.0"
 
 _HOST = validators.pattern(r"[A-Za-z0-9:\[][A-Za-z0-9.:_\[\]-]*", "a host name or an address", "nas.example.org")
+_HOST_WITH_PORT = re.compile(r"[^:\[]+:[^:]*|\[.*\]:.*")
 _PORT = validators.whole_number(1, 65535)
 # RFC 3721, 1.1; RFC 3980 has the third form.
 _ISCSI_NAME = validators.pattern(
@@ -109,6 +110,28 @@ class _WithoutLogin:
         if _LOGIN.match(str(value)):
             raise _password_error(where)
         return self.rule(value, where)
+
+
+@dataclass(frozen=True)
+class _WithoutPort:
+    """The rule for a server. libvirt and QEMU would take a port behind it for a part of its name, and only fail to
+    reach it. hint: where the port belongs."""
+
+    hint: str
+
+    def __call__(self, value: t.Any, where: str) -> str:
+        text = str(_HOST(value, where))
+        if _HOST_WITH_PORT.fullmatch(text):
+            raise InputError(f"{text!r} is a host with a port", where=where, hint=self.hint)
+        return text
+
+
+def _monitor(value: t.Any, where: str) -> str:
+    """The rule for a monitor. Around an address of IPv6, QEMU puts brackets itself."""
+    text = _WithoutPort("Write it as a mapping, {name: ..., port: ...}")(value, where)
+    if text.startswith("["):
+        raise InputError(f"{text!r} is an address in brackets", where=where, hint="Write it without them")
+    return text
 
 
 def _password_error(where: str) -> InputError:
@@ -225,8 +248,12 @@ _PERMISSIONS: tuple[Field, ...] = (
     _NumberText("group", account, "target/permissions/group"),
     TextField("mode", file_mode, "target/permissions/mode"),
 )
-_SERVER = AttributeField("host", _WithoutLogin(_HOST), "source/host@name")
 _USER = AttributeField("user", validators.filled_line, "source/auth@username")
+
+
+def _server(port: str) -> AttributeField:
+    """port: where a port belongs."""
+    return AttributeField("host", _WithoutLogin(_WithoutPort(f"Give the port as {port}")), "source/host@name")
 
 
 def _format(kind: str) -> AttributeField:
@@ -245,7 +272,7 @@ POOL_TABLES: dict[str, tuple[Field, ...]] = {
     ),
     "netfs": (
         _PATH,
-        _SERVER,
+        _server("one of mount_options: port=2049"),
         AttributeField("export", _WithoutLogin(_EXPORT), "source/dir@path"),
         _format("netfs"),
         AttributeField("protocol_version", _VERSION, "source/protocol@ver"),
@@ -255,7 +282,7 @@ POOL_TABLES: dict[str, tuple[Field, ...]] = {
     "logical": (TextField("volume_group", _VOLUME_GROUP, "source/name"),),
     "iscsi": (
         _PATH,
-        _SERVER,
+        _server("port"),
         AttributeField("port", _PORT, "source/host@port"),
         AttributeField("target", _ISCSI_NAME, "source/device@path"),
         AttributeField("initiator", _ISCSI_NAME, "source/initiator/iqn@name"),
@@ -266,7 +293,7 @@ POOL_TABLES: dict[str, tuple[Field, ...]] = {
         ListField(
             "hosts",
             "source/host",
-            (AttributeField("name", _HOST, "@name"), AttributeField("port", _PORT, "@port")),
+            (AttributeField("name", _monitor, "@name"), AttributeField("port", _PORT, "@port")),
             short="name",
             required=("name",),
         ),

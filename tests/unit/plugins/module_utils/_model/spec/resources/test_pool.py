@@ -188,6 +188,22 @@ def test_another_storage_is_a_conflict_and_another_way_to_it_is_a_change() -> No
         ({"path": "/a", "mode": "0888"}, "pools[1].mode: '0888' is not a mode"),
         ({"path": "/a", "owner": "a b"}, "pools[1].owner: 'a b' is not a user's or group's name or number"),
         ({"type": "iscsi", "host": "a", "target": "vms"}, "pools[1].target: 'vms' is not an iSCSI name"),
+        (
+            {"type": "iscsi", "host": "192.0.2.7:3260", "target": "iqn.2026-01.org.example:vms"},
+            "pools[1].host: '192.0.2.7:3260' is a host with a port. Give the port as port",
+        ),
+        (
+            {"type": "netfs", "path": "/a", "host": "[2001:db8::1]:2049", "export": "/c"},
+            "pools[1].host: '[2001:db8::1]:2049' is a host with a port. Give the port as one of mount_options: port=",
+        ),
+        (
+            {"type": "rbd", "hosts": ["mon1", "mon2:6789"], "ceph_pool": "b"},
+            "pools[1].hosts[1].name: 'mon2:6789' is a host with a port. Write it as a mapping, {name: ..., port: ...}",
+        ),
+        (
+            {"type": "rbd", "hosts": ["[2001:db8::1]"], "ceph_pool": "b"},
+            "pools[1].hosts[0].name: '[2001:db8::1]' is an address in brackets. Write it without them",
+        ),
     ],
 )
 def test_one_sentence_says_what_is_wrong_and_where(options: dict[str, t.Any], words: str) -> None:
