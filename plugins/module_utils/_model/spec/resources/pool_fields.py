@@ -248,12 +248,23 @@ _PERMISSIONS: tuple[Field, ...] = (
     _NumberText("group", account, "target/permissions/group"),
     TextField("mode", file_mode, "target/permissions/mode"),
 )
-_USER = AttributeField("user", validators.filled_line, "source/auth@username")
 
 
 def _server(port: str) -> AttributeField:
     """port: where a port belongs."""
     return AttributeField("host", _WithoutLogin(_WithoutPort(f"Give the port as {port}")), "source/host@name")
+
+
+def _ceph_user(value: t.Any, where: str) -> str:
+    """The rule for a user of Ceph, before whose name its tools write ``client.``, as librados does itself."""
+    text = validators.filled_line(value, where)
+    if text.startswith("client."):
+        raise InputError(f"{text!r} is a user with its type", where=where, hint="Write it without client.")
+    return text
+
+
+def _user(rule: validators.Rule) -> AttributeField:
+    return AttributeField("user", rule, "source/auth@username")
 
 
 def _format(kind: str) -> AttributeField:
@@ -286,7 +297,7 @@ POOL_TABLES: dict[str, tuple[Field, ...]] = {
         AttributeField("port", _PORT, "source/host@port"),
         AttributeField("target", _ISCSI_NAME, "source/device@path"),
         AttributeField("initiator", _ISCSI_NAME, "source/initiator/iqn@name"),
-        _USER,
+        _user(validators.filled_line),
         _SecretField("secret", "chap"),
     ),
     "rbd": (
@@ -298,7 +309,7 @@ POOL_TABLES: dict[str, tuple[Field, ...]] = {
             required=("name",),
         ),
         TextField("ceph_pool", _CEPH_POOL, "source/name"),
-        _USER,
+        _user(_ceph_user),
         _SecretField("secret", "ceph"),
     ),
     "zfs": (TextField("dataset", _DATASET, "source/name"),),

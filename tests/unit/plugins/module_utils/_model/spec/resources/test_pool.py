@@ -204,6 +204,10 @@ def test_another_storage_is_a_conflict_and_another_way_to_it_is_a_change() -> No
             {"type": "rbd", "hosts": ["[2001:db8::1]"], "ceph_pool": "b"},
             "pools[1].hosts[0].name: '[2001:db8::1]' is an address in brackets. Write it without them",
         ),
+        (
+            {"type": "rbd", "hosts": ["mon1"], "ceph_pool": "b", "user": "client.libvirt", "secret": "client.libvirt"},
+            "pools[1].user: 'client.libvirt' is a user with its type. Write it without client.",
+        ),
     ],
 )
 def test_one_sentence_says_what_is_wrong_and_where(options: dict[str, t.Any], words: str) -> None:
