@@ -29,6 +29,7 @@ _SECONDS = "30"
 # The snapshots that users and groups of volumes have; those of a mirror, and of deleted snapshots that have clones, are
 # Ceph's own. RBD_SNAP_NAMESPACE_TYPE_USER and _GROUP in its include/rbd/librbd.h
 _OF_USERS = (0, 1)
+_IN_TRASH = " (in the trash"
 
 
 class Cluster:
@@ -173,12 +174,20 @@ def require_no_clones_of(cluster: Cluster, pool: Pool, volume: str, snapshot: st
 
 
 def clones_of(image: t.Any) -> list[str]:
-    """The volumes that are clones of an opened image, or of the snapshot that it is opened as."""
-    return sorted(f"{child['pool']}/{child['image']}" for child in image.list_children2())
+    """The volumes that are clones of an opened image, or of the snapshot that it is opened as, as rbd takes them."""
+    return sorted(map(_clone_words, image.list_children2()))
+
+
+def _clone_words(child: t.Mapping[str, t.Any]) -> str:
+    pool = "/".join(filter(None, [child["pool"], child.get("pool_namespace")]))
+    name = f"{pool}/{child['image']}"
+    # No command but those for the trash finds it by its name.
+    return f"{name}{_IN_TRASH}: rbd trash rm {pool}/{child['id']})" if child.get("trash") else name
 
 
 def _flatten(clones: list[str]) -> str:
-    return f"Make them independent, or delete them: rbd flatten {clones[0]}"
+    first = next((name for name in clones if _IN_TRASH not in name), None)
+    return "Delete it there" if first is None else f"Make them independent, or delete them: rbd flatten {first}"
 
 
 def remove_snapshot(cluster: Cluster, pool: Pool, volume: str, snapshot: str) -> None:

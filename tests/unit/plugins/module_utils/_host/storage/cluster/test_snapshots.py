@@ -12,7 +12,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import ceph, usage, volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
-from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import Error, PretendedCluster, Snapshot
+from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import Error, Image, PretendedCluster, Snapshot
 
 POOL = Pool("ceph", "", 0, None, type="rbd", local=True)
 BOTH = [(POOL, "web1-system"), (POOL, "web1-data")]
@@ -168,6 +168,23 @@ def test_not_one_whose_clone_is_of_a_snapshot_that_was_deleted(deleted: Pool, rb
     with pytest.raises(ConflictError, match="web1-data of pool ceph has clones: vms/copy. .*rbd flatten vms/copy"):
         volumes.delete_volume(deleted, "web1-data")
     assert OURS in all_snapshots(rbd)["web1-data"]
+
+
+def test_a_clone_in_the_trash_or_in_a_namespace_is_named_as_it_is_found(
+    deleted: Pool, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No list of the pool has it, and no other command of rbd knows it by its name."""
+    rbd.there["web1-data"].snapshots[OURS] = Snapshot("old", clones=["copy"])
+    gone = {"pool": "vms", "pool_namespace": "", "image": "copy", "trash": True, "id": "10ab"}
+    there = {"pool": "vms", "pool_namespace": "lab", "image": "other", "trash": False, "id": "10cd"}
+    children = [gone, there]
+    monkeypatch.setattr(Image, "list_children2", lambda _image: children)
+    words = r"clones: vms/copy \(in the trash: rbd trash rm vms/10ab\), vms/lab/other. .*rbd flatten vms/lab/other"
+    with pytest.raises(ConflictError, match=words):
+        volumes.delete_volume(deleted, "web1-data")
+    children.remove(there)
+    with pytest.raises(ConflictError, match=r"rbd trash rm vms/10ab\)\. Delete it there"):
+        volumes.delete_volume(deleted, "web1-data")
 
 
 @pytest.mark.parametrize(("name", "clones", "words"), [(OURS, ["copy"], "vms/copy"), ("theirs", [], "taken: theirs")])
