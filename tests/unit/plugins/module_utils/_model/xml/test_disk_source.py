@@ -110,6 +110,15 @@ def test_only_a_move_keeps_the_key() -> None:
     assert disk.find("source/encryption") is None
 
 
+def test_a_disk_on_a_snapshot_in_a_cluster_stays_on_that() -> None:
+    """Where the next hypervisor has been told of other monitors: the volume itself has what was written to it since."""
+    source = "<source protocol='rbd' name='vms/golden'><host name='mon1'/><snapshot name='v1'/></source>"
+    disk = etree.fromstring(f"<disk type='network'>{source}<target dev='vdb'/><readonly/></disk>")
+    DiskSource("network", protocol="rbd", name="vms/golden", hosts=(("mon2", None),)).move(disk)
+    assert [host.get("name") for host in disk.iterfind("source/host")] == ["mon2"]
+    assert [snapshot.get("name") for snapshot in disk.iterfind("source/snapshot")] == ["v1"]
+
+
 def test_an_empty_drive_can_move() -> None:
     drive = etree.fromstring("<disk type='file' device='cdrom'><target dev='sda' bus='sata'/></disk>")
     DiskSource("file", "/new").move(drive)
