@@ -196,6 +196,8 @@ class _Collector:
         self._unfinished: set[str] = set()
         # Of all volumes of pools: where they are, and what libvirt says that each is backed by.
         self._paths = self._users.paths
+        # By pool, where the volumes of clusters are: two pools of libvirt may be one of a cluster.
+        self._clusters: dict[str, str] = {}
         self._reported: dict[FileId, str] = {}
 
     def list_pools(self, conn: VirConnect) -> list[t.Any]:
@@ -219,6 +221,8 @@ class _Collector:
             self._users.note_unknown(exc.what)
             return
         kind = root.get("type")
+        if kind == "rbd":
+            self._clusters[name] = f"rbd:{root.findtext('source/name')}"
         if kind in _POOLS_WITHOUT_OVERLAYS:
             return
         if not handle.isActive():
@@ -349,9 +353,9 @@ class _Collector:
         for user, reference in self._references:
             if reference.volume is not None:
                 self._users.by_volume.setdefault(reference.volume, set()).add(user)
-            path = self._path_of(reference)
-            if reference.place is not None:
-                self._users.by_place.setdefault(reference.place, set()).add(user)
+            path, place = self._path_of(reference), self._place_of(reference)
+            if place is not None:
+                self._users.by_place.setdefault(place, set()).add(user)
             if path is None:
                 self._note_lost(user, reference)
                 continue
@@ -386,6 +390,11 @@ class _Collector:
             "undefine the machine if it is lost",
             user.machine,
         )
+
+    def _place_of(self, reference: Reference) -> str | None:
+        if reference.volume is None or reference.volume[0] not in self._clusters:
+            return reference.place
+        return f"{self._clusters[reference.volume[0]]}/{reference.volume[1]}"
 
     def _path_of(self, reference: Reference) -> str | None:
         return reference.path if reference.volume is None else self._paths.get(reference.volume)

@@ -338,3 +338,24 @@ def test_a_volume_whose_header_is_no_text_is_a_raw_disk_all_the_same(
         assert away is not None and away.capacity_bytes == 4096
         with pytest.raises(HostError, match=r"web1\.qcow2 of pool ssd: the name of what it is backed by"):
             find_volume(here, "web1.qcow2", image_format="qcow2")
+
+
+NOTE = f"<brine:machine xmlns:brine='{NAMESPACE}' status='ready'><brine:volume pool='second' name='data' role='disk'/>"
+OF_CLUSTER = """<pool type='rbd'><name>{}</name><source><host name='mon1'/><name>vms</name></source>
+<volume><name>data</name><capacity>64</capacity></volume></pool>"""
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_volume_of_a_cluster_is_used_by_whatever_pool_of_libvirt_it_is_named(tmp_path: Path, noted: bool) -> None:
+    """There may be several of one pool of the cluster, as different users."""
+    disk = "<disk type='volume'><driver type='raw'/><source pool='second' volume='data'/><target dev='vda'/></disk>"
+    guest = GUEST.format("db1", "" if noted else disk)
+    if noted:
+        guest = guest.replace("<memory>", f"<metadata>{NOTE}</brine:machine></metadata><memory>")
+    (tmp_path / "node.xml").write_text(f"<node>{OF_CLUSTER.format('first')}{OF_CLUSTER.format('second')}</node>")
+    with open_connection(f"test://{tmp_path}/node.xml") as conn:
+        conn.defineXML(guest)
+        pools, usage = Pools(conn), Usage(conn)
+        for name in ("first", "second"):
+            assert usage.of(pools.get(name), "data").machines == {"db1"}
+        assert usage.of(pools.get("first"), "other").machines == set()
