@@ -222,7 +222,7 @@ class Pool:
             prefix, name = self.network.name or "", source.name or ""
             if (source.type, source.protocol) != (NETWORK, self.network.protocol) or not name.startswith(prefix):
                 return None
-            if _are_apart(self.network, source):
+            if self.network.is_apart(source):
                 return None
             return f"{_NAME_PREFIXES.get(self.type, '')}{name[len(prefix) :]}"
         folder, name = posixpath.split(source.path)
@@ -259,15 +259,6 @@ def not_mounted(name: str, path: str, where: str | None = None) -> ConflictError
         where=where,
         hint=f"Mount it: mount {shlex.quote(place)}, or systemctl start its mount unit",
     )
-
-
-def _are_apart(one: DiskSource, other: DiskSource) -> bool:
-    """Whether two network places are of different clusters, which may have pools of one name, by their hosts."""
-    # The name of an iSCSI target is the only one of its kind, and it may be reached in several ways.
-    if one.protocol == "iscsi":
-        return False
-    ours, theirs = ({name for name, _port in source.hosts} for source in (one, other))
-    return bool(ours and theirs) and ours.isdisjoint(theirs)
 
 
 def _have_one_space(one: Pool, other: Pool) -> bool:

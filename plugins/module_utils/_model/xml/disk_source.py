@@ -24,6 +24,8 @@ _PATH_ATTRIBUTE = {FILE: "file", BLOCK: "dev"}
 # of a file that is the disk.
 _OF_THE_CONTENT = ("encryption", "seclabel", "slices", "snapshot")
 # A host and its port; without a port it is the protocol's own.
+# Of these, each of several servers leads to all that there is.
+_ANY_SERVER = ("rbd", "gluster", "iscsi")
 SourceHost = tuple[str, "int | None"]
 
 
@@ -51,6 +53,20 @@ class DiskSource:
     def place(self) -> str:
         """The place in one word, to tell sources apart: the path, or ``protocol:name``."""
         return f"{self.protocol}:{self.name}" if self.type == NETWORK else self.path
+
+    def is_apart(self, other: DiskSource) -> bool:
+        """Whether two network places are of different clusters, which may have pools of one name, by their hosts."""
+        # The name of an iSCSI target is the only one of its kind, and it may be reached in several ways.
+        if self.protocol == "iscsi":
+            return False
+        ours, theirs = ({name for name, _port in source.hosts} for source in (self, other))
+        return bool(ours and theirs) and ours.isdisjoint(theirs)
+
+    def leads_to(self, other: DiskSource | None) -> bool:
+        """Whether another one is the same place, by whichever of its servers and as whichever user it is reached."""
+        if other is None or self == other:
+            return self == other
+        return self.protocol in _ANY_SERVER and self.place == other.place and not self.is_apart(other)
 
     def move(self, disk: etree._Element) -> None:
         """Make this the place of what is the source of a ``<disk>`` now: what belongs to its content stays."""

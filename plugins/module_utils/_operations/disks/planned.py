@@ -193,7 +193,7 @@ def _existing(disk: Disk, machine: Machine, hypervisor: Hypervisor, have: DiskSo
     else:
         pool, volume = hypervisor.pools.get(disk.pool, disk.given.at("pool")), source
     found = outside_volume(pool, volume, disk.format, hypervisor, place)
-    if found.source != have:
+    if not found.source.leads_to(have):
         check_source(disk, pool, volume, machine, hypervisor)
     return PlannedDisk(disk, found.format, found.source)
 

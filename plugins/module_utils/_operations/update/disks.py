@@ -191,7 +191,7 @@ def _forget(disk: Disk, source: DiskSource | None, draft: Draft) -> None:
 
 def _is_volume(volume: VolumeNote, source: DiskSource, draft: Draft) -> bool:
     pool = draft.hypervisor.pools.get(volume.pool)
-    return pool.source_of(volume.name) == source
+    return pool.source_of(volume.name).place == source.place
 
 
 def _compare(disk: Disk, machine: Machine, element: etree._Element, draft: Draft) -> None:
@@ -300,7 +300,7 @@ def _volume_of(source: DiskSource, draft: Draft) -> tuple[Pool, str] | None:
     """The volume that a disk lies on: by the notes one of the machine's own, or any that libvirt knows at that path."""
     for volume in draft.notes.volumes:
         pool = draft.hypervisor.pools.get(volume.pool)
-        if pool.source_of(volume.name) == source:
+        if pool.source_of(volume.name).leads_to(source):
             return pool, volume.name
     return draft.hypervisor.locate(source) if source.path else None
 

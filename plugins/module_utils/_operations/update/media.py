@@ -27,7 +27,7 @@ def compare_source(
         _compare_running_medium(disk, element, have, draft)
         return
     planned = plan_disk(disk, machine, draft.hypervisor, have=have)
-    if planned.source == have:
+    if planned.source == have or (planned.source is not None and planned.source.leads_to(have)):
         _compare_running_medium(disk, element, have, draft)
         return
     if disk.device not in REMOVABLE:
