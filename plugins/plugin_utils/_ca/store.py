@@ -126,11 +126,18 @@ def _load_all(place: Path, ca_options: CaOptions) -> t.Iterator[CertificateAutho
         certificate, *chain = certs.read_certificates(path.read_text(encoding="ascii"), str(path))
         key = None
         if path.with_suffix(".key").exists():
-            # A former authority may have had another passphrase: then it cannot sign, and is still known.
             is_candidate = not ca_options.certificate and _fits(certificate, ca_options)
-            with contextlib.nullcontext() if is_candidate else contextlib.suppress(InputError):
-                key = load_key(path.with_suffix(".key"), ca_options.passphrase, certificate)
+            load = load_key if is_candidate else _load_former_key
+            key = load(path.with_suffix(".key"), ca_options.passphrase, certificate)
         yield CertificateAuthority(certificate, tuple(chain), key)
+
+
+def _load_former_key(path: Path, passphrase: str | None, certificate: x509.Certificate) -> certs.PrivateKey | None:
+    """The key of a former authority, which may have had no passphrase; one of another passphrase cannot sign."""
+    for one in dict.fromkeys((passphrase, None)):
+        with contextlib.suppress(InputError):
+            return load_key(path, one, certificate)
+    return None
 
 
 def load_key(path: Path, passphrase: str | None, certificate: x509.Certificate) -> certs.PrivateKey:
@@ -175,7 +182,8 @@ def _own(ca_options: CaOptions) -> CertificateAuthority:
     path = Path(ca_options.certificate or "")
     where = "authority_certificate"
     try:
-        text = path.read_text(encoding="utf-8")
+        # In DER form it is no text, and holds nothing in PEM form.
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as exc:
         raise InputError(f"{path} cannot be read: {exc.strerror}", where=where) from exc
     certificate, *chain = certs.read_certificates(text, str(path))
@@ -185,6 +193,13 @@ def _own(ca_options: CaOptions) -> CertificateAuthority:
             f"{path} holds {certs.subject(certificate)}, which is not an authority",
             where=where,
             hint="Its basicConstraints need CA:TRUE, and its keyUsage, if it has any, keyCertSign",
+        )
+    if certs.not_before(certificate) > certs.now():
+        # No daemon would start with it, nor with what it signs.
+        raise InputError(
+            f"{certs.subject(certificate)} is not valid before {certs.not_before(certificate):%Y-%m-%d %H:%M} UTC",
+            where=where,
+            hint="Go on with the one before until then",
         )
     left = certs.days_left(certificate)
     if left < 1:

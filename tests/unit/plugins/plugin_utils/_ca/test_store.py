@@ -217,6 +217,29 @@ def test_an_own_authority_has_to_be_one(tmp_path: Path) -> None:
         opened(tmp_path, certificate=str(tmp_path / "missing"), key=own["key"])
 
 
+def test_an_own_authority_in_der_form_is_named_as_what_it_is(tmp_path: Path) -> None:
+    """What is said is about the file that the user gave, and not about the authority's folder."""
+    own = own_authority(tmp_path, "-outform", "DER")
+    with pytest.raises(InputError, match=r"own\.pem holds no certificate in PEM form"):
+        opened(tmp_path, own=own)
+
+
+@pytest.mark.parametrize("passphrase", [None, "of old"])
+def test_the_key_of_a_former_authority_is_there_whatever_passphrase_the_own_one_has(
+    tmp_path: Path, passphrase: str | None
+) -> None:
+    """Or it could neither go on until all hosts trust the new one, nor revoke what it has signed."""
+    made = opened(tmp_path, passphrase=passphrase)
+    own = own_authority(tmp_path)
+    change = ["openssl", "pkcs8", "-topk8", "-passout", "pass:a word", "-in", own["key"], "-out", f"{own['key']}.new"]
+    subprocess.run(change, check=True, capture_output=True)
+    own["key"] += ".new"
+    (former,) = opened(tmp_path, own=own, passphrase="a word").former
+    assert former.certificate == made.current.certificate
+    # One with another passphrase is known all the same.
+    assert (former.key is None) is (passphrase is not None)
+
+
 def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
     key = tmp_path / "ed.key"
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(key)], check=True)
@@ -229,7 +252,9 @@ def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
         opened(tmp_path, certificate=own["certificate"], key=str(key))
 
 
-def that_ends(key: t.Any, end: datetime.datetime) -> x509.Certificate:
+def that_ends(
+    key: t.Any, end: datetime.datetime, begun: datetime.timedelta = datetime.timedelta(days=9)
+) -> x509.Certificate:
     """The certificate of an authority that has been one for some days."""
     name = certs.make_name("cloud", "old", "cloud")
     return (
@@ -238,7 +263,7 @@ def that_ends(key: t.Any, end: datetime.datetime) -> x509.Certificate:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(7)
-        .not_valid_before(certs.now() - datetime.timedelta(days=9))
+        .not_valid_before(certs.now() - begun)
         .not_valid_after(end)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
@@ -246,12 +271,20 @@ def that_ends(key: t.Any, end: datetime.datetime) -> x509.Certificate:
 
 
 @pytest.mark.parametrize(
-    ("ends", "words"),
-    [(datetime.timedelta(hours=12), "expires within a day"), (datetime.timedelta(hours=-12), "expired on 20")],
+    ("begun_hours", "ends_hours", "words"),
+    [
+        (200, 12, "expires within a day"),
+        (200, -12, "expired on 20"),
+        (-12, 9999, "is not valid before 20.*Go on with the one before"),
+    ],
 )
-def test_an_own_authority_has_to_last_for_some_days(tmp_path: Path, ends: datetime.timedelta, words: str) -> None:
+def test_an_own_authority_is_valid_and_has_to_last_for_some_days(
+    tmp_path: Path, begun_hours: int, ends_hours: int, words: str
+) -> None:
+    """No daemon starts with one that is not valid yet: all hosts would be without TLS."""
     key = certs.make_key("ecdsa")
-    certificate = that_ends(key, certs.now() + ends)
+    hour = datetime.timedelta(hours=1)
+    certificate = that_ends(key, certs.now() + ends_hours * hour, begun_hours * hour)
     (tmp_path / "own.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     (tmp_path / "own.key").write_bytes(certs.key_as_pem(key))
     (tmp_path / "own.key").chmod(0o600)
