@@ -144,6 +144,11 @@ def days_left(certificate: x509.Certificate) -> int:
     return (not_after(certificate) - now()).days
 
 
+def is_valid_now(certificate: x509.Certificate) -> bool:
+    """Whether it has begun and has not ended. A daemon does not start with one of which this is not so."""
+    return not_before(certificate) <= now() and days_left(certificate) >= 0
+
+
 def names(certificate: x509.Certificate) -> list[str]:
     """The names and addresses that a certificate is valid for, sorted."""
     try:

@@ -93,7 +93,7 @@ def check_key_pair(key_pair: KeyPairFiles, spec: TlsSpec) -> KeyPairState:
         None if issuer is None else certs.fingerprint(issuer),
         misplaced,
         valuable=issuer is None,
-        usable=matches and certs.not_before(certificate) <= certs.now() and certs.days_left(certificate) >= 0,
+        usable=matches and certs.is_valid_now(certificate),
     )
 
 

@@ -47,18 +47,26 @@ def decide_trust(
     warnings = []
     lasting = [one for one in ca_store.former if certs.days_left(one.certificate) >= ending_days]
     hosts_without_trust = _without_trust(current, peers)
-    is_settled = not lasting or ca_store.has_issued(current) or hosts_without_trust == []
+    if lasting and hosts_without_trust and ca_store.has_issued(current):
+        # It has signed, but not for these: one that nobody could sign for but it, or before another one came.
+        hosts_without_trust = _left_behind(ca_store, hosts_without_trust)
+    is_settled = (
+        not lasting or hosts_without_trust == [] or (hosts_without_trust is None and ca_store.has_issued(current))
+    )
+    signer = current if is_settled else next((one for one in lasting if one.key is not None), current)
     if not is_settled:
         reason = (
             "peers has no answers from the hosts"
             if hosts_without_trust is None
             else f"it is still missing on: {', '.join(hosts_without_trust)}"
         )
+        name = certs.subject(current.certificate)
         warnings.append(
-            f"Certificates of {certs.subject(current.certificate)} are issued once all hosts trust it ({reason}). "
-            "The former authority remains in use"
+            f"Certificates of {name} are issued once all hosts trust it ({reason}). The former authority remains in use"
+            if signer is not current
+            else f"Not all hosts trust {name} ({reason}). Certificates of the former authority remain in use. Its key "
+            f"is not here, so a host that needs a new certificate gets one of {name}, which those without it refuse"
         )
-    signer = current if is_settled else next((one for one in lasting if one.key is not None), current)
     hosts_with_others = _with_others(current, peers)
     drops = not trust_old and hosts_with_others == []
     if not trust_old and hosts_with_others:
@@ -76,8 +84,10 @@ def decide_trust(
 
 
 def _certificates(several: list[CertificateAuthority]) -> tuple[x509.Certificate, ...]:
-    """Their certificates with their chains, each once."""
-    return tuple(dict.fromkeys(certificate for ca in several for certificate in ca.all))
+    """Their certificates with their chains, each once. What has ended of a chain, or not begun, is not for hosts: no
+    daemon of theirs would start with it."""
+    every = dict.fromkeys(certificate for ca in several for certificate in ca.all)
+    return tuple(certificate for certificate in every if certs.is_valid_now(certificate))
 
 
 def _without_trust(ca: CertificateAuthority, peers: Mapping[str, t.Any] | None) -> list[str] | None:
@@ -85,6 +95,17 @@ def _without_trust(ca: CertificateAuthority, peers: Mapping[str, t.Any] | None) 
     if not peers:
         return None
     return sorted(host for host, answer in peers.items() if ca.fingerprint not in _list(answer, "trusts"))
+
+
+def _left_behind(ca_store: CaStore, hosts: list[str]) -> list[str]:
+    """Those of these hosts whose newest certificate is from another authority than the current one."""
+    newest: dict[str, x509.Certificate] = {}
+    for certificate in ca_store.certificates():
+        name = certs.common_name(certificate)
+        if name not in newest or certs.not_before(certificate) > certs.not_before(newest[name]):
+            newest[name] = certificate
+    current = ca_store.current.certificate
+    return [host for host in hosts if host in newest and not certs.is_issued_by(newest[host], current)]
 
 
 def _with_others(ca: CertificateAuthority, peers: Mapping[str, t.Any] | None) -> list[str] | None:

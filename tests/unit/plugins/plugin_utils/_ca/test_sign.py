@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import typing as t
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -230,6 +231,52 @@ def test_an_authority_that_has_signed_goes_on(ca_store: CaStore) -> None:
     both = follow(ca_store)
     sign(both, both.current, request(), CERTIFICATE_SPEC)
     assert trust_state(both, {"hv1": None}).signer == both.current
+
+
+def test_one_that_has_signed_for_some_waits_for_the_others(ca_store: CaStore) -> None:
+    """Where no former one could sign, as its key is not here, a host that needed a certificate has one of the new."""
+    issue(ca_store, name="hv2")
+    both = follow(ca_store)
+    issue(both)
+    keyless = replace(both, former=(replace(ca_store.current, key=None),))
+    peers = {
+        "hv1": {"trusts": [both.current.fingerprint], "issuers": [both.current.fingerprint]},
+        "hv2": None,
+        "hv3": None,
+    }
+    found = trust_state(keyless, peers)
+    assert set(found.accepted) == {both.current.certificate, ca_store.current.certificate}
+    assert "(it is still missing on: hv2)" in found.warnings[0]
+    assert "gets one of O=next" in found.warnings[0] and found.signer == both.current
+    # Its key is here again.
+    assert trust_state(both, peers).signer.certificate == ca_store.current.certificate
+    issue(both, name="hv2")
+    assert trust_state(keyless, peers).accepted == (both.current.certificate,)
+
+
+def test_one_that_comes_back_waits_as_a_new_one_does(ca_store: CaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    issue(ca_store)
+    issue(ca_store, name="hv2")
+    both = follow(ca_store)
+    later = certs.now() + timedelta(hours=2)
+    monkeypatch.setattr(certs, "now", lambda: later)
+    for name in ("hv1", "hv2"):
+        issue(both, name=name)
+    back = replace(both, current=ca_store.current, former=(both.current,))
+    trusts = {"trusts": [ca_store.current.fingerprint]}
+    found = trust_state(back, {"hv1": trusts, "hv2": None})
+    assert found.signer == both.current
+    assert "it is still missing on: hv2" in found.warnings[0]
+    assert trust_state(back, {"hv1": trusts, "hv2": trusts}).signer == ca_store.current
+
+
+def test_what_has_ended_of_a_chain_reaches_no_host(ca_store: CaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither libvirt's daemon nor QEMU starts with such a file, whatever else is in it."""
+    root, coming = follow(ca_store).current.certificate, certs.now() + timedelta(days=3651)
+    monkeypatch.setattr(certs, "now", lambda: coming)
+    current = open_ca_store(str(ca_store.folder), replace(CA_OPTIONS, organization="later"), save=False).current
+    found = trust_state(replace(ca_store, current=replace(current, chain=(root,))), None)
+    assert found.trust == (current.certificate,)
 
 
 def test_an_old_authority_goes_when_nobody_has_a_certificate_from_it(ca_store: CaStore) -> None:
