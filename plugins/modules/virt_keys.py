@@ -185,7 +185,8 @@ options:
   revoked:
     description:
       - Certificates that are no longer to be accepted, each by its serial number in hex (as RV(certificates) shows it),
-        or by its CN, which revokes all that were issued to this CN so far.
+        or by its CN, which revokes all that were issued to this CN so far. A number of fewer than 8 digits needs C(0x)
+        before it, and quotes, V("0x1000").
       - A CN in this list gets no new certificate. After it is removed from the list it may get one again; what was
         revoked stays revoked.
       - Connections to libvirt that a CN in this list has open are ended when the host begins to refuse its

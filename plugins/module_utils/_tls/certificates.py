@@ -100,6 +100,12 @@ def revoked_in(text: str) -> frozenset[tuple[x509.Name, int]]:
     return frozenset((one.issuer, entry.serial_number) for one in read_revocation_lists(text) for entry in one)
 
 
+def serial_text(number: int) -> str:
+    """A serial number as a list of revoked ones has it in YAML, where a short one needs 0x and quotes."""
+    text = f"{number:x}"
+    return text if len(text) >= 8 else f'"0x{text}"'
+
+
 def as_pem(several: t.Iterable[x509.Certificate | x509.CertificateRevocationList]) -> str:
     """Certificates, or revocation lists, one after the other as PEM."""
     return "".join(one.public_bytes(serialization.Encoding.PEM).decode("ascii") for one in several)

@@ -157,7 +157,7 @@ def _refuse_unrevoked(trust: TrustFiles, text: str, spec: TlsSpec) -> None:
         if unrevoked and find_issuer(one, spec.known) is not None:
             raise ConflictError(
                 f"{trust.revocations} refuses certificates that the authority's folder does not list as revoked: "
-                f"{', '.join(f'{serial:x}' for serial in sorted(unrevoked))}",
+                f"{', '.join(map(certs.serial_text, sorted(unrevoked)))}",
                 hint="Is the folder an older one, or another controller's? Add these numbers to revoked",
             )
 

@@ -18,7 +18,8 @@ from ...module_utils._tls import certificates as certs
 from ...module_utils._tls.certificates import hashes, x509
 from .store import CaStore, CertificateAuthority, ca_errors, key_identifier, write
 
-_SERIAL = re.compile(r"(0x)?[0-9A-Fa-f:]{8,59}")
+# A short one, as of `openssl ca`, could be a misspelled CN, such as dead, or was a number in YAML.
+_SERIAL = re.compile(r"0x[0-9A-Fa-f][0-9A-Fa-f:]{0,58}|[0-9A-Fa-f][0-9A-Fa-f:]{7,58}")
 
 
 def revocation_lists(
@@ -55,6 +56,11 @@ def _find_serials(
     issued = list(ca_store.certificates()) if revoked else []
     for index, entry in enumerate(revoked):
         serial = int(entry.replace(":", ""), 16) if _SERIAL.fullmatch(entry) else None
+        if serial is not None and not 0 < serial.bit_length() < 160:
+            raise InputError(
+                f"{entry} is no serial number of a certificate, which has 1 to 159 bits. Is it a fingerprint?",
+                where=f"revoked[{index}]",
+            )
         found = [one for one in issued if entry == certs.common_name(one) or one.serial_number == serial]
         for certificate in found:
             wanted.setdefault(certificate.issuer.public_bytes(), set()).add(certificate.serial_number)
@@ -62,7 +68,8 @@ def _find_serials(
             raise NotFoundError(
                 f"no certificate was issued to {entry}",
                 where=f"revoked[{index}]",
-                hint="Give a CN as it is in a certificate, or a serial number in hex",
+                hint="Give a CN as it is in a certificate, or a serial number in hex, one of fewer than 8 digits as "
+                '"0x1000", with the quotes',
             )
         if not found and serial is not None:
             for ca in ca_store.all:

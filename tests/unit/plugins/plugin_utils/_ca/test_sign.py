@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -164,6 +165,24 @@ def test_only_what_was_issued_can_be_revoked_by_name(ca_store: CaStore) -> None:
     # A serial number may be of a certificate that was made elsewhere.
     (made,) = certs.read_revocation_lists(revocation_lists(ca_store, ["0123456789abcdef"], save=True))
     assert [entry.serial_number for entry in made] == [0x0123456789ABCDEF]
+
+
+@pytest.mark.parametrize(("text", "number"), [("0x1000", 0x1000), ("0x1", 1), ("0x6f:2C", 0x6F2C)])
+def test_a_short_serial_number_is_told_from_a_name(ca_store: CaStore, text: str, number: int) -> None:
+    """As `openssl ca` gives them. Without the 0x it could be a misspelled name."""
+    (made,) = certs.read_revocation_lists(revocation_lists(ca_store, [text], save=True))
+    assert [entry.serial_number for entry in made] == [number]
+    # What a host says is to be added.
+    written = yaml.safe_load(f"[{certs.serial_text(number)}]")
+    assert certs.read_revocation_lists(revocation_lists(ca_store, written, save=True)) == [made]
+    with pytest.raises(NotFoundError, match='fewer than 8 digits as "0x1000"'):
+        revocation_lists(ca_store, [text.removeprefix("0x")], save=True)
+
+
+@pytest.mark.parametrize("text", ["0x0", "F" * 40, ":".join(["F0"] * 20)])
+def test_what_no_certificate_has_as_its_number_is_a_sentence(ca_store: CaStore, text: str) -> None:
+    with pytest.raises(InputError, match=r"^revoked\[0\]: .*Is it a fingerprint"):
+        revocation_lists(ca_store, [text], save=True)
 
 
 def test_the_list_names_its_authority_as_certificates_do(tmp_path: Path) -> None:
