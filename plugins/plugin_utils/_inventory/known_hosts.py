@@ -271,8 +271,9 @@ def update_known_hosts(path: str, answers: Sequence[Mapping[str, t.Any]], *, dro
 
 def rewrite(path: str, change: t.Callable[[list[str]], list[str]]) -> bool:
     """Write what change makes of the file's lines, as update_known_hosts does; returns whether it changed."""
-    directory = os.path.dirname(path)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    # A link, as to a file that several people use, stays one; and a relative path gets a directory.
+    path = os.path.realpath(path)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with locked_file(f"{path}.lock", _LOCK_SECONDS):
         old = read_lines(path)
         new = change(old)

@@ -179,6 +179,21 @@ def test_the_file_and_its_directory_are_private(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
+def test_a_link_to_a_file_that_several_people_use_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "team").mkdir()
+    (tmp_path / "mine").symlink_to("team/brine-virt")
+    assert update_known_hosts(str(tmp_path / "mine"), [{"hypervisor": "hv1", "machines": [_record(1)]}])
+    assert (tmp_path / "mine").is_symlink()
+    assert KEY in (tmp_path / "team/brine-virt").read_text()
+    assert (tmp_path / "team/brine-virt.lock").exists()
+
+
+def test_a_relative_path_begins_where_the_run_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert update_known_hosts("brine-virt", [{"hypervisor": "hv1", "machines": [_record(1)]}])
+    assert KEY in (tmp_path / "brine-virt").read_text()
+
+
 def test_what_is_right_already_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "cloud"
     update_known_hosts(str(path), [_answer("hv1", _record(1))])
