@@ -116,7 +116,10 @@ def find_places(
             trusts.append(replace(trust, kind="client", owner=account))
             key_pairs.append(replace(client, kind="client", owner=account))
         else:
-            place = os.path.expanduser(folder) if folder else os.path.join(account.home, ".pki/libvirt")
+            # Not as it is given: virsh would look for a relative one from wherever it is called.
+            place = (
+                os.path.abspath(os.path.expanduser(folder)) if folder else os.path.join(account.home, ".pki/libvirt")
+            )
             trusts.append(TrustFiles("client", f"{place}/cacert.pem", f"{place}/cacrl.pem", account))
             key_pairs.append(
                 KeyPairFiles("client", "client", f"{place}/clientcert.pem", f"{place}/clientkey.pem", account)

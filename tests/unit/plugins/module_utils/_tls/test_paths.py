@@ -83,6 +83,14 @@ def test_a_client_certificate_goes_where_virsh_of_that_account_looks(
     assert find_places(["client"], root=str(tmp_path)).key_pairs[0].key == "/home/anybody/.pki/libvirt/clientkey.pem"
 
 
+def test_a_folder_from_where_the_task_runs_can_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = find_places(["client"], folder="keys/alice").key_pairs[0]
+    write_file(place.key, b"secret", ROOT, KEY_MODE)
+    assert place.key == f"{tmp_path}/keys/alice/clientkey.pem"
+    assert (tmp_path / "keys/alice/clientkey.pem").exists()
+
+
 def test_a_hypervisor_keeps_its_own_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _account(monkeypatch, 0)
     (tmp_path / "etc/pki/libvirt").mkdir(parents=True)
