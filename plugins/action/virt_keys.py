@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_na
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS
 from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, REQUIRED_TOGETHER
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists, unissued
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.sign import CertificateSpec, sign
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.sign import CertificateSpec, note_missing, sign
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, CaStore, locked, open_ca_store
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.taken import require_free
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.trust import TrustState, decide_trust
@@ -308,6 +308,8 @@ class CertificateTask:
             inventory_names=self._names,
             names_of_others=self._names_of_others,
         )
+        if save and not first.get("failed"):
+            note_missing(self._ca_store, _texts(first.get("held")))
         if first.get("failed") or not first.get("requests"):
             return self._result(first, first)
         if set(options["kinds"]) != {"client"}:

@@ -470,6 +470,7 @@ def as_result(report: RenewalReport, spec: TlsSpec) -> dict[str, t.Any]:
         "certificates": report.certificates,
         "trusts": report.trusts,
         "issuers": sorted(set(report.issuers)),
+        "held": report.held,
         "reloaded": report.reloaded,
     }
 

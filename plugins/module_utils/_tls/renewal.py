@@ -52,6 +52,8 @@ class RenewalReport:
     certificates: dict[str, dict[str, t.Any]] = field(default_factory=dict)
     trusts: dict[str, list[str]] = field(default_factory=dict)
     issuers: list[str] = field(default_factory=list)
+    # The certificates that are from the cloud's authorities, in PEM.
+    held: list[str] = field(default_factory=list)
     reloaded: bool = False
     # Whether libvirt's daemon could start with what there is; it reads nothing else before.
     usable: bool = True
@@ -171,6 +173,8 @@ def _note(state: KeyPairState, report: RenewalReport) -> None:
         report.usable = state.usable
     if state.certificate and certs.days_left(state.certificate) >= 0:
         report.issuers.append(state.issuer or "unknown")
+        if state.issuer:
+            report.held.append(certs.as_pem([state.certificate]))
 
 
 def _keep_key_pair(state: KeyPairState, spec: TlsSpec, report: RenewalReport) -> None:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...module_utils._base.errors import InputError
 from ...module_utils._tls import certificates as certs
@@ -58,11 +60,29 @@ def sign(ca_store: CaStore, ca: CertificateAuthority, request: str, certificate_
     if certificate_spec.names:
         names = [certs.general_name(name) for name in certificate_spec.names]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    certificate = builder.sign(ca.key, hashes.SHA256())
-    chain = [one for one in ca.all if one.issuer != one.subject]
-    text = certs.as_pem([certificate, *chain])
-    write(ca_store.folder / "issued" / ca.short / f"{serial:x}.pem", text.encode(), 0o644)
+    return _note(ca_store, ca, builder.sign(ca.key, hashes.SHA256()))
+
+
+def _note(ca_store: CaStore, ca: CertificateAuthority, certificate: x509.Certificate) -> str:
+    text = certs.as_pem([certificate, *(one for one in ca.all if one.issuer != one.subject)])
+    write(_path(ca_store, ca, certificate), text.encode(), 0o644)
     return text
+
+
+def _path(ca_store: CaStore, ca: CertificateAuthority, certificate: x509.Certificate) -> Path:
+    return ca_store.folder / "issued" / ca.short / f"{certificate.serial_number:x}.pem"
+
+
+def note_missing(ca_store: CaStore, texts: Iterable[str]) -> None:
+    """Note what a host has from these authorities and the folder does not know, as one that was restored from a backup:
+    or it would not be revoked with the others of its CN. texts: certificates as the host shows them, in PEM."""
+    for text in texts:
+        with contextlib.suppress(InputError):
+            certificate = certs.read_certificates(text, "a host's certificate")[0]
+            if not any(_path(ca_store, ca, certificate).exists() for ca in ca_store.all):
+                signer = next((ca for ca in ca_store.all if certs.is_issued_by(certificate, ca.certificate)), None)
+                if signer is not None:
+                    _note(ca_store, signer, certificate)
 
 
 def _public_key(request: str, certificate_spec: CertificateSpec) -> certs.PublicKey:

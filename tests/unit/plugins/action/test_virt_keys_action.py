@@ -525,6 +525,29 @@ def test_what_is_revoked_stays_so_with_an_older_folder(cloud: Cloud) -> None:
     assert [len(one) for one in certs.read_revocation_lists(cloud.read("etc/pki/CA/cacrl.pem"))] == [5]
 
 
+def test_an_older_folder_learns_what_hosts_have(cloud: Cloud) -> None:
+    """Or what was issued since would be accepted after its host is locked out, and nobody would know."""
+    cloud.keep("hv1")
+    shutil.copytree(cloud.place / "authority", cloud.place / "backup")
+    now = {one["serial"] for one in cloud.keep("hv1", names=["more.example"])["certificates"]}
+    cloud.keep("hv2")
+    shutil.rmtree(cloud.place / "authority")
+    shutil.move(cloud.place / "backup", cloud.place / "authority")
+    notes = sorted((cloud.place / "authority/issued").rglob("*.pem"))
+    for check_mode in (True, False):
+        assert sorted((cloud.place / "authority/issued").rglob("*.pem")) == notes
+        assert not cloud.keep("hv1", names=["more.example"], check_mode=check_mode)["changed"]
+    # What no authority of the cloud has signed is none of its certificates, whatever a host says.
+    strange = Company(cloud.place / "strange").certificate.read_text()
+    cloud.lie = {"held": [strange, "nonsense", 7]}
+    assert not cloud.keep("hv2", state="trusted")["changed"]
+    cloud.lie = {}
+    assert len(list((cloud.place / "authority/issued").rglob("*.pem"))) == 8
+    cloud.keep("hv2", state="trusted", revoked=["hv1"])
+    refused = {f"{serial:x}" for _issuer, serial in certs.revoked_in(cloud.read("etc/pki/CA/cacrl.pem", "hv2"))}
+    assert now < refused and len(refused) == 8
+
+
 def test_what_is_revoked_reaches_the_host(cloud: Cloud) -> None:
     cloud.keep("hv2")
     result = cloud.keep("hv1", revoked=["hv2"])
