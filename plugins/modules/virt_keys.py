@@ -422,7 +422,11 @@ def keep_keys(
             only_trust=params["state"] == "trusted",
         )
         prepare(places, spec, trust_update, report)
-    conclude(report, exchange.get("locked_out", ()))
+        for text in report.warnings:
+            warn(text)
+    if "libvirt" in params["kinds"]:
+        # Of others the daemon reads nothing, and an account that gets a client certificate may not tell it.
+        conclude(report, exchange.get("locked_out", ()))
     return as_result(report, spec)
 
 

@@ -19,9 +19,14 @@ from .files import is_guarded
 from .paths import UNITS, KeyPairFiles, TrustFiles
 from .request import load_key
 
-FOREIGN_HINT = (
+_FOREIGN_HINT = (
     "Give the authority that issued it (authority, authority_certificate), or replace_foreign=true to replace what "
     "is there; the old files are kept next to the new ones"
+)
+# Whoever connects to two clouds.
+_FOREIGN_CLIENT_HINT = (
+    "To have both, give another folder (in the role virt_tls: virt_tls_client_folder). To replace it, "
+    "move the files away"
 )
 # Certificates begin an hour before they are signed.
 _TOLERATED = datetime.timedelta(hours=1)
@@ -81,7 +86,7 @@ def check_key_pair(key_pair: KeyPairFiles, spec: TlsSpec) -> KeyPairState:
         raise ConflictError(
             f"{key_pair.certificate} was issued by {certs.as_text(certificate.issuer)}, not one of "
             "this cloud's authorities",
-            hint=FOREIGN_HINT,
+            hint=_foreign_hint(key_pair.kind),
         )
     key = load_key(key_pair.key)
     matches = certs.is_key_of(key, certificate)
@@ -95,6 +100,10 @@ def check_key_pair(key_pair: KeyPairFiles, spec: TlsSpec) -> KeyPairState:
         valuable=issuer is None,
         usable=matches and certs.is_valid_now(certificate),
     )
+
+
+def _foreign_hint(kind: str) -> str:
+    return _FOREIGN_CLIENT_HINT if kind == "client" else _FOREIGN_HINT
 
 
 def find_issuer(
@@ -166,7 +175,7 @@ def check_trust(
     if unexpired and not spec.replace_foreign and not any(ca in spec.known for ca in unexpired):
         raise ConflictError(
             f"{trust.ca_file} holds {certs.subject(unexpired[0])}, which is not one of this cloud's authorities",
-            hint=FOREIGN_HINT,
+            hint=_foreign_hint(trust.kind),
         )
     return found, [*wanted, *(one for one in unexpired if one not in wanted and may_stay(one))]
 

@@ -48,6 +48,21 @@ def guard(path: str, owner: Owner) -> None:
         os.chown(path, owner.uid, owner.gid)
 
 
+def is_public(path: str) -> bool:
+    """Whether everybody may read a file, as QEMU's account and other users have to, and no others than its owner change
+    it. True where there is none."""
+    if not os.path.exists(path):
+        return True
+    mode = os.stat(path).st_mode
+    return mode & 0o444 == 0o444 and not mode & 0o022
+
+
+def publish(path: str) -> None:
+    """Let everybody read a file, and only its owner change it. Raises HostError."""
+    with file_errors(f"{path} cannot be made readable for all"):
+        os.chmod(path, CERTIFICATE_MODE)
+
+
 def keep_backup(path: str) -> str | None:
     """Keep a file that is going to be replaced under another name, with its mode; where, or None without a file."""
     backup = f"{path}.{time.strftime('%Y%m%d-%H%M%S')}.old"

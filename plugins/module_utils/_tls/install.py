@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from .._base.errors import ConflictError, InputError
-from .._base.files import read_text, sync_folder
+from .._base.files import file_errors, read_text, sync_folder
 from .._tls import certificates as certs
 from .files import CERTIFICATE_MODE, keep_backup, write_file
 from .paths import ROOT, KeyPairFiles, Owner
@@ -56,7 +56,8 @@ def finish_installation(key_pair: KeyPairFiles) -> None:
     if path is None:
         os.unlink(staged(key_pair.certificate))
         return
-    os.replace(path, key_pair.key)
-    sync_folder(os.path.dirname(key_pair.key))
-    os.replace(staged(key_pair.certificate), key_pair.certificate)
-    sync_folder(os.path.dirname(key_pair.certificate))
+    for source, target in ((path, key_pair.key), (staged(key_pair.certificate), key_pair.certificate)):
+        # As where it is immutable, by chattr +i.
+        with file_errors(f"{target} cannot be replaced"):
+            os.replace(source, target)
+            sync_folder(os.path.dirname(target))

@@ -20,7 +20,7 @@ from .._tls import certificates as certs
 from .._tls import install, reload
 from .certificates import x509
 from .check import KeyPairState, TlsSpec, check_key_pair, check_trust, find_issuer
-from .files import guard
+from .files import guard, is_public, publish
 from .paths import KeyPairFiles, TlsFiles, TrustFiles
 from .request import make_request, staged
 
@@ -54,6 +54,7 @@ class RenewalReport:
     issuers: list[str] = field(default_factory=list)
     # The certificates that are from the cloud's authorities, in PEM.
     held: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     reloaded: bool = False
     # Whether libvirt's daemon could start with what there is; it reads nothing else before.
     usable: bool = True
@@ -97,7 +98,7 @@ def prepare(places: TlsFiles, spec: TlsSpec, trust_update: TrustUpdate, report: 
 
     plans = [(trust, *check_trust(trust, trust_update.trust, may_stay, spec)) for trust in places.trusts]
     for trust in places.trusts:
-        _refuse_unrevoked(trust, trust_update.revocations, spec)
+        _refuse_unrevoked(trust, trust_update.revocations, spec, report)
     for trust, found, wanted in plans:
         _keep_trust(trust, found, wanted, spec, report)
         _keep_revocations(trust, trust_update.revocations, spec, report)
@@ -116,6 +117,7 @@ def _keep_trust(
 ) -> None:
     report.trusts[trust.ca_file] = [certs.fingerprint(ca) for ca in wanted]
     if found == wanted:
+        _keep_public(trust.ca_file, report)
         return
     valuable = read_text(trust.ca_file) is not None and not any(ca in spec.known for ca in found)
     report.act(
@@ -123,6 +125,11 @@ def _keep_trust(
         trust.kind,
         lambda: install.install_trust(trust.ca_file, certs.as_pem(wanted), trust.owner, valuable=valuable),
     )
+
+
+def _keep_public(path: str, report: RenewalReport) -> None:
+    if not is_public(path):
+        report.act(f"{path}: for all to read, and its owner alone to change", "", partial(publish, path))
 
 
 def _keep_revocations(trust: TrustFiles, text: str, spec: TlsSpec, report: RenewalReport) -> None:
@@ -134,6 +141,7 @@ def _keep_revocations(trust: TrustFiles, text: str, spec: TlsSpec, report: Renew
     lists = certs.read_revocation_lists(found or "")
     wanted = text + certs.as_pem(one for one in lists if one.issuer not in names)
     if found == wanted:
+        _keep_public(trust.revocations, report)
         return
     # Two lists under one name cannot both count, and a broken one may be read by somebody: these are kept beside.
     is_lost = any(one.issuer in names and find_issuer(one, spec.known) is None for one in lists)
@@ -146,22 +154,26 @@ def _keep_revocations(trust: TrustFiles, text: str, spec: TlsSpec, report: Renew
     )
 
 
-def _refuse_unrevoked(trust: TrustFiles, text: str, spec: TlsSpec) -> None:
+def _refuse_unrevoked(trust: TrustFiles, text: str, spec: TlsSpec, report: RenewalReport) -> None:
     """Raise ConflictError where a host refuses certificates that it would take again with these lists.
 
-    The controller's folder may be an older one, from a backup or of another controller.
+    The controller's folder may be an older one, from a backup or of another controller. Without any list the host keeps
+    what it has, which may be an own authority's that is brought there by other means; only what others do is not known.
     """
     revoked: dict[x509.Name, set[int]] = {}
     for one in certs.read_revocation_lists(text):
         revoked.setdefault(one.issuer, set()).update(entry.serial_number for entry in one)
-    for one in certs.read_revocation_lists(read_text(trust.revocations) or "") if text else ():
+    for one in certs.read_revocation_lists(read_text(trust.revocations) or ""):
         unrevoked = {entry.serial_number for entry in one} - revoked.get(one.issuer, set())
         if unrevoked and find_issuer(one, spec.known) is not None:
-            raise ConflictError(
+            error = ConflictError(
                 f"{trust.revocations} refuses certificates that the authority's folder does not list as revoked: "
                 f"{', '.join(map(certs.serial_text, sorted(unrevoked)))}",
                 hint="Is the folder an older one, or another controller's? Add these numbers to revoked",
             )
+            if text:
+                raise error
+            report.warnings.append(f"{error}. Until then a host that joins accepts them")
 
 
 def _note(state: KeyPairState, report: RenewalReport) -> None:
@@ -180,6 +192,7 @@ def _note(state: KeyPairState, report: RenewalReport) -> None:
 def _keep_key_pair(state: KeyPairState, spec: TlsSpec, report: RenewalReport) -> None:
     key_pair = state.key_pair
     if not state.reasons:
+        _keep_public(key_pair.certificate, report)
         if state.misplaced:
             report.act(
                 f"{key_pair.key}: for {key_pair.owner.name} alone",
