@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from .._base.errors import ConflictError, InputError
@@ -54,7 +55,9 @@ def finish_installation(key_pair: KeyPairFiles) -> None:
     """Put in place the certificate that waits, and its key; without its key it goes."""
     path = find_waiting_key(key_pair)
     if path is None:
-        os.unlink(staged(key_pair.certificate))
+        # Another run at the same time may have put both in place.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(staged(key_pair.certificate))
         return
     for source, target in ((path, key_pair.key), (staged(key_pair.certificate), key_pair.certificate)):
         # As where it is immutable, by chattr +i.

@@ -28,6 +28,7 @@ from ansible_collections.brine.virt.plugins.action.virt_keys import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
+from ansible_collections.brine.virt.plugins.module_utils._tls import install
 from ansible_collections.brine.virt.plugins.modules import virt_keys
 
 pytestmark = pytest.mark.medium
@@ -399,6 +400,16 @@ def test_what_qemu_could_not_read_or_others_could_change_is_made_good(cloud: Clo
     # Fewer rights of the owner are somebody's wish, and no harm.
     paths[0].chmod(0o444)
     assert not cloud.keep()["changed"]
+
+
+def test_two_runs_at_once_do_not_take_from_each_other_what_waits(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one begins with putting in place what it finds."""
+    cloud.keep()
+    finish = install.finish_installation
+    monkeypatch.setattr(install, "finish_installation", lambda key_pair: [finish(key_pair), finish(key_pair)])
+    assert cloud.keep(names=["more.example"])["changed"]
+    verify(cloud)
+    assert not cloud.keep(names=["more.example"])["changed"]
 
 
 def test_what_cannot_be_replaced_is_a_sentence(cloud: Cloud) -> None:
