@@ -230,10 +230,14 @@ def _refuse_lost_key(known: list[CertificateAuthority], ca_options: CaOptions, p
 
 
 def _fits(certificate: x509.Certificate, ca_options: CaOptions) -> bool:
-    """Whether an authority is what would be made, is not too old, and ends later than what it signs."""
+    """Whether an authority is what would be made, is not too old, and ends later than what it signs.
+
+    One that has not begun was made while the clock was wrong.
+    """
     begin = certs.not_before(certificate) + CLOCK_SKEW
     return (
         certs.common_name(certificate) == ca_options.organization
+        and certs.is_valid_now(certificate)
         and certs.days_left(certificate) >= ca_options.days
         and (ca_options.since is None or not begin < ca_options.since <= certs.now())
     )

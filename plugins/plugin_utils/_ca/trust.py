@@ -45,7 +45,11 @@ def decide_trust(
     current = ca_store.current
     peers = {host: answer for host, answer in (peers or {}).items() if answer is not False}
     warnings = []
-    lasting = [one for one in ca_store.former if certs.days_left(one.certificate) >= ending_days]
+    lasting = [
+        one
+        for one in ca_store.former
+        if certs.days_left(one.certificate) >= ending_days and certs.is_valid_now(one.certificate)
+    ]
     hosts_without_trust = _without_trust(current, peers)
     if lasting and hosts_without_trust and ca_store.has_issued(current):
         # It has signed, but not for these: one that nobody could sign for but it, or before another one came.

@@ -1001,6 +1001,21 @@ def test_certificates_of_a_time_when_both_clocks_were_wrong_are_renewed(
     assert not cloud.keep(names=["more.example.org"])["changed"]
 
 
+def test_an_authority_of_a_time_when_both_clocks_were_wrong_is_followed(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it signs is not valid yet, and no daemon starts with it."""
+    ahead = certs.now() + datetime.timedelta(days=1000)
+    with monkeypatch.context() as wrong:
+        wrong.setattr(certs, "now", lambda: ahead)
+        first = cloud.keep()
+    answers = {"hv1": cloud.keep(state="trusted")}
+    result = cloud.keep(peers=answers)
+    assert result["trusts"] == [result["authority"]["fingerprint"]] != first["trusts"]
+    verify(cloud)
+    assert not cloud.keep(peers=answers)["changed"]
+
+
 def test_a_moment_is_in_utc() -> None:
     assert read_timestamp("") is None
     assert str(read_timestamp("2027-01-31")) == "2027-01-31 00:00:00+00:00"
