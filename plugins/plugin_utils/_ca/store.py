@@ -209,8 +209,20 @@ def _own(ca_options: CaOptions) -> CertificateAuthority:
 
 
 def _made(known: list[CertificateAuthority], ca_options: CaOptions) -> CertificateAuthority | None:
-    """The newest fitting authority that was made here."""
+    """The newest fitting authority that was made here. Raises InputError for one whose validity has not begun.
+
+    To go on without it would have all hosts drop it, and it may be this clock that is wrong.
+    """
     mine = [one for one in known if one.key is not None and _fits(one.certificate, ca_options)]
+    for one in mine:
+        if _is_ahead(one.certificate):
+            raise InputError(
+                f"{certs.subject(one.certificate)} is not valid before "
+                f"{certs.not_before(one.certificate):%Y-%m-%d %H:%M} UTC, and it is {certs.now():%Y-%m-%d %H:%M} here",
+                where="authority",
+                hint="Set this computer's clock. Or, if the authority was created while that was ahead, have a new one "
+                "created: give the UTC time as authority_since (in the role virt_tls: virt_tls_authority_since)",
+            )
     return max(mine, key=lambda one: certs.not_before(one.certificate), default=None)
 
 
@@ -230,17 +242,20 @@ def _refuse_lost_key(known: list[CertificateAuthority], ca_options: CaOptions, p
 
 
 def _fits(certificate: x509.Certificate, ca_options: CaOptions) -> bool:
-    """Whether an authority is what would be made, is not too old, and ends later than what it signs.
-
-    One that has not begun was made while the clock was wrong.
-    """
+    """Whether an authority is what would be made, is not too old, and ends later than what it signs."""
     begin = certs.not_before(certificate) + CLOCK_SKEW
+    since = ca_options.since
+    is_followed = since is not None and since <= certs.now() and (begin < since or _is_ahead(certificate))
     return (
         certs.common_name(certificate) == ca_options.organization
-        and certs.is_valid_now(certificate)
         and certs.days_left(certificate) >= ca_options.days
-        and (ca_options.since is None or not begin < ca_options.since <= certs.now())
+        and not is_followed
     )
+
+
+def _is_ahead(certificate: x509.Certificate) -> bool:
+    """Whether its validity has not begun: one of two clocks is wrong, this one or that of the time when it was made."""
+    return certs.not_before(certificate) > certs.now()
 
 
 def _make(ca_options: CaOptions, *, save: bool) -> CertificateAuthority:

@@ -23,9 +23,9 @@ _PATH_ATTRIBUTE = {FILE: "file", BLOCK: "dev"}
 # What of a source goes with the bytes, wherever they lie: the key that they are encrypted with, their labels, the part
 # of a file that is the disk.
 _OF_THE_CONTENT = ("encryption", "seclabel", "slices", "snapshot")
-# A host and its port; without a port it is the protocol's own.
 # Of these, each of several servers leads to all that there is.
 _ANY_SERVER = ("rbd", "gluster", "iscsi")
+# A host and its port; without a port it is the protocol's own.
 SourceHost = tuple[str, "int | None"]
 
 

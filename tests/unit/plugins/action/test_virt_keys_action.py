@@ -1001,7 +1001,7 @@ def test_certificates_of_a_time_when_both_clocks_were_wrong_are_renewed(
     assert not cloud.keep(names=["more.example.org"])["changed"]
 
 
-def test_an_authority_of_a_time_when_both_clocks_were_wrong_is_followed(
+def test_an_authority_of_a_time_when_both_clocks_were_wrong_is_followed_by_request(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it signs is not valid yet, and no daemon starts with it."""
@@ -1009,11 +1009,28 @@ def test_an_authority_of_a_time_when_both_clocks_were_wrong_is_followed(
     with monkeypatch.context() as wrong:
         wrong.setattr(certs, "now", lambda: ahead)
         first = cloud.keep()
-    answers = {"hv1": cloud.keep(state="trusted")}
-    result = cloud.keep(peers=answers)
+    with pytest.raises(
+        InputError, match=r"^authority: .* is not valid before 20.* UTC, and it is 20.* here\. Set this "
+    ):
+        cloud.keep()
+    since = "2026-01-01"
+    answers = {"hv1": cloud.keep(state="trusted", authority_since=since)}
+    result = cloud.keep(peers=answers, authority_since=since)
     assert result["trusts"] == [result["authority"]["fingerprint"]] != first["trusts"]
     verify(cloud)
-    assert not cloud.keep(peers=answers)["changed"]
+    assert not cloud.keep(peers=answers, authority_since=since)["changed"]
+
+
+def test_a_clock_that_is_behind_takes_the_authority_from_no_host(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud.keep(authority_since="2026-01-01")
+    before = cloud.read("etc/pki/CA/cacert.pem")
+    behind = certs.now() - datetime.timedelta(days=1000)
+    with monkeypatch.context() as wrong:
+        wrong.setattr(certs, "now", lambda: behind)
+        with pytest.raises(InputError, match="is not valid before"):
+            cloud.keep()
+    assert cloud.read("etc/pki/CA/cacert.pem") == before
+    assert not cloud.keep()["changed"]
 
 
 def test_a_moment_is_in_utc() -> None:
