@@ -144,6 +144,8 @@ options:
         that time is replaced by a new one once that time has come. The former one is still trusted until
         O(trust_old=false).
       - A new O(organization) has the same effect.
+      - An authority whose validity has not begun, because it was created while the clock was ahead, is an error without
+        this option, and is replaced at once with any timestamp in the past.
     type: str
   authority_days:
     description:
