@@ -13,6 +13,7 @@ import base64
 import contextlib
 import importlib
 import json
+import shlex
 import typing as t
 from dataclasses import dataclass
 
@@ -139,7 +140,7 @@ def _own_snapshots(cluster: Cluster, pool: Pool, volume: str) -> set[str]:
         raise ConflictError(
             f"volume {volume} of pool {pool.name} has snapshots that this collection has not taken: "
             f"{', '.join(others)}",
-            hint=f"If nobody needs them: rbd snap rm {pool.source_of(volume).name}@{others[0]}",
+            hint=f"If nobody needs them: rbd snap rm {shlex.quote(f'{pool.source_of(volume).name}@{others[0]}')}",
         )
     if clones:
         # Of a snapshot that is deleted already, too: Ceph keeps it for them, under another name.
@@ -187,7 +188,9 @@ def _clone_words(child: t.Mapping[str, t.Any]) -> str:
 
 def _flatten(clones: list[str]) -> str:
     first = next((name for name in clones if _IN_TRASH not in name), None)
-    return "Delete it there" if first is None else f"Make them independent, or delete them: rbd flatten {first}"
+    if first is None:
+        return "Delete it there"
+    return f"Make them independent, or delete them: rbd flatten {shlex.quote(first)}"
 
 
 def remove_snapshot(cluster: Cluster, pool: Pool, volume: str, snapshot: str) -> None:

@@ -11,6 +11,7 @@ import os
 import posixpath
 import queue
 import re
+import shlex
 import stat
 import threading
 import typing as t
@@ -307,7 +308,7 @@ def require_known_formats(path: str, image_format: str, where: str | None = None
             raise ConflictError(
                 f"{path} does not record the format of {backing}, which it is backed by",
                 where=where,
-                hint=f"If you know it: qemu-img rebase -u -f qcow2 -F FORMAT -b {backing} {path}",
+                hint=f"If you know it: qemu-img rebase -u -f qcow2 -F FORMAT -b {shlex.join([backing, path])}",
             )
         path, image_format = os.path.join(os.path.dirname(path), backing), header.backing_format
 

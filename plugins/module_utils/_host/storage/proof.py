@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import stat
 import struct
 import typing as t
@@ -180,7 +181,12 @@ def require_proven(pool: Pool, note: VolumeNote) -> None:
 
 def by_hand(note: VolumeNote) -> str:
     """How somebody who knows better deletes a volume."""
-    return f"If nobody needs it: virsh vol-delete {note.name} --pool {note.pool}"
+    return f"If nobody needs it: {deletion(note.pool, note.name)}"
+
+
+def deletion(pool: str, volume: str) -> str:
+    """The command that deletes a volume. Of a share, another host, or a user there, may have chosen its name."""
+    return shlex.join(["virsh", "vol-delete", volume, "--pool", pool])
 
 
 def _look_here(pool: Pool, note: VolumeNote, making: CreationNote) -> bool | None:

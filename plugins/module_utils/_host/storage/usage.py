@@ -17,6 +17,7 @@ from ..._model.xml.disk_source import FILE
 from ..connection import VirConnect, is_local, translate_errors
 from .disk_lock import first_open, is_open_in_qemu
 from .pools import Pool
+from .proof import deletion
 from .shared_pools import seen_elsewhere, shared_because
 from .users import UnknownUser, VolumeUser, VolumeUsers, collect_users
 from .volumes import delete_volume, require_deletable, volume_exists
@@ -200,7 +201,7 @@ def require_unused(
                 hint="Detach that one first",
             )
         if kept is not None:
-            hint = f"If nothing does: virsh vol-delete {volume} --pool {pool.name}"
+            hint = f"If nothing does: {deletion(pool.name, volume)}"
             raise ConflictError(
                 f"volume {volume} of pool {pool.name} is kept: {kept}",
                 hint="Detach it there first" if use.state == USED else hint,

@@ -14,7 +14,7 @@ from ..._base.errors import ConflictError
 from ..._host.machines.redefine import is_defined
 from ..._host.storage import volumes
 from ..._host.storage.pools import Pool
-from ..._host.storage.proof import by_hand, has_marks
+from ..._host.storage.proof import by_hand, deletion, has_marks
 from ..._host.storage.usage import Usage, delete_unused
 from ..._model.metadata.machine import VolumeNote
 from ..hypervisor import Hypervisor
@@ -67,7 +67,7 @@ def _way_out(pool: Pool, volume: str, hypervisor: Hypervisor) -> str:
     users = {user.words for user in Usage(hypervisor.conn).users_of(pool, volume) if not user.noted}
     if users:
         return f"It is used by {', '.join(sorted(users))}. Detach it there first, or give the disk another name here"
-    return f"{_use_hint(pool, volume)}if nobody needs it: virsh vol-delete {volume} --pool {pool.name}"
+    return f"{_use_hint(pool, volume)}if nobody needs it: {deletion(pool.name, volume)}"
 
 
 def _use_hint(pool: Pool, volume: str) -> str:
@@ -104,7 +104,7 @@ class VolumeOwner:
         if self.uuid is not None and not is_defined(self.hypervisor.conn, self.uuid):
             raise ConflictError(
                 f"volume {volume} of pool {pool.name} is kept, as machine {self.machine} may still use it elsewhere",
-                hint=f"If it does not: virsh vol-delete {volume} --pool {pool.name}",
+                hint=f"If it does not: {deletion(pool.name, volume)}",
             )
         if was_replaced(pool, note):
             raise ConflictError(

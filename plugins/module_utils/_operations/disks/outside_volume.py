@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
+import shlex
 
 from ..._base.errors import ConflictError, NotFoundError, one_of_these
 from ..._host.storage.pools import Pool
@@ -140,7 +141,7 @@ def require_own_chain(pool: Pool, volume: Volume, hypervisor: Hypervisor, where:
             raise ConflictError(
                 f"volume {volume.name} does not record the format of {backing}, which it is backed by",
                 where=where,
-                hint=f"qemu-img rebase -u -f qcow2 -F FORMAT -b {backing} {volume.path}",
+                hint=f"qemu-img rebase -u -f qcow2 -F FORMAT -b {shlex.join([backing, volume.path])}",
             )
         below = find_volume(pool, name, where, image_format=backing_format)
         writer = writer_of(pool, name, hypervisor) if below else None

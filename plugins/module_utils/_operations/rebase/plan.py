@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -331,12 +332,12 @@ def _base(path: str, name: str, image_format: str | None) -> Base:
     if not name.startswith("/"):
         raise _LeftOutError(
             f"it is backed by {name}, which its header names by a relative path",
-            hint=f"Have it named by its whole path: qemu-img rebase -u -f qcow2 -F FORMAT -b PATH {path}",
+            hint=f"Have it named by its whole path: qemu-img rebase -u -f qcow2 -F FORMAT -b PATH {shlex.quote(path)}",
         )
     if image_format is None:
         raise _LeftOutError(
             f"its header does not say which format {name} has",
-            hint=f"Say it, if you know it is qcow2: qemu-img rebase -u -F qcow2 -b {name} {path}",
+            hint=f"Say it, if you know it is qcow2: qemu-img rebase -u -F qcow2 -b {shlex.join([name, path])}",
         )
     if not os.path.isfile(name):
         raise _LeftOutError(f"{name}, which it is backed by, is not there or is not a file")

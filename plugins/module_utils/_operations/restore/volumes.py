@@ -21,7 +21,7 @@ from ..._host.progress import ProgressMeter
 from ..._host.storage.ceph import qemu_name
 from ..._host.storage.full_disk import disk_full
 from ..._host.storage.pools import Pool, require_free_space
-from ..._host.storage.proof import has_marks, mark_volume, unfinished_of
+from ..._host.storage.proof import deletion, has_marks, mark_volume, unfinished_of
 from ..._host.storage.transfer.upload import new_upload, sending
 from ..._host.storage.volumes import create_empty, space_request
 from ..._model.backup.manifest import SEED, DiskEntry, Manifest
@@ -116,7 +116,7 @@ def plan_volume(
             raise ConflictError(
                 f"pool {found.name!r} has a volume {volume!r} already",
                 where=where or None,
-                hint=f"{unsure}If nobody needs it: virsh vol-delete {volume} --pool {found.name}",
+                hint=f"{unsure}If nobody needs it: {deletion(found.name, volume)}",
             )
     other = hypervisor.reserve_volume(found, volume, machine)
     if other is not None:

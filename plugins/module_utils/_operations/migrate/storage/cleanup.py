@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Collection, Iterable
 
 from ...._base.errors import HostError, VirtError
@@ -135,4 +136,5 @@ def manual_deletion(conn: VirConnect, ref: VolumeRef) -> str:
     """How somebody who knows better deletes a volume."""
     with translate_errors("cannot ask libvirt for its URI"):
         uri = conn.getURI()
-    return f"If it is not needed: virsh -c {uri} vol-delete --pool {ref.pool} {ref.name}"
+    command = shlex.join(["virsh", "-c", uri, "vol-delete", "--pool", ref.pool, ref.name])
+    return f"If it is not needed: {command}"

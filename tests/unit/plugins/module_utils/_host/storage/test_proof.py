@@ -19,7 +19,12 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Vir
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import is_proven, mark_of, unfinished_of
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import (
+    by_hand,
+    is_proven,
+    mark_of,
+    unfinished_of,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import copy as volume_copy
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.copy import create_copy
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import new_upload
@@ -320,3 +325,9 @@ class TestMaking:
         assert is_proven(files, note(image_format="raw"))
         (tmp_path / "disk").write_bytes(b"x" * MIB)
         assert not is_proven(files, note(image_format="raw"))
+
+
+def test_a_command_that_is_shown_does_nothing_else_whatever_a_volume_is_called() -> None:
+    """Whoever writes to a share chooses the names of its files, and root copies the command."""
+    note = VolumeNote("nfs", "a; reboot #.raw", "disk")
+    assert by_hand(note) == "If nobody needs it: virsh vol-delete 'a; reboot #.raw' --pool nfs"

@@ -292,6 +292,17 @@ def test_a_chain_without_formats_is_refused(host: Host) -> None:
     assert "does not record the format of base.qcow2" in refused(host, source="old.qcow2")
 
 
+def test_a_header_writes_nothing_into_a_command_that_is_shown(host: Host) -> None:
+    """A guest may have written it into a raw disk, and root copies the command."""
+    outside(host, "a;reboot", "a;reboot", "1M")
+    outside(host, "old.qcow2", "-b", "a;reboot", "-F", "qcow2", "old.qcow2")
+    content = bytearray((host.pool / "old.qcow2").read_bytes())
+    position = content.index(struct.pack(">I", 0xE2792ACA))
+    content[position : position + 4] = b"none"
+    (host.pool / "old.qcow2").write_bytes(content)
+    assert f"-F FORMAT -b 'a;reboot' {host.pool}/old.qcow2" in refused(host, source="old.qcow2")
+
+
 def test_a_chain_without_end_is_refused(host: Host) -> None:
     for name, other in (("one.qcow2", "two.qcow2"), ("two.qcow2", "one.qcow2")):
         outside(host, name, "-u", "-b", other, "-F", "qcow2", name, "1M")
