@@ -9,6 +9,7 @@ A volume is deleted when it is owned by whom it is deleted for, and used by nobo
 from __future__ import annotations
 
 import copy
+import shlex
 import typing as t
 from dataclasses import dataclass
 
@@ -312,9 +313,10 @@ def unseen_users(conn: VirConnect, volumes: t.Sequence[PoolVolume]) -> dict[int,
 
 def unseen_program(path: str, *, shared: bool = False) -> str:
     """Words for what has a file open. shared: the file is on storage that other hypervisors see as well."""
+    word = shlex.quote(path)
     if shared:
-        return f"a QEMU program, here (fuser {path} shows it) or on another hypervisor"
-    return f"a QEMU program that libvirt does not know of (fuser {path} shows it)"
+        return f"a QEMU program, here (fuser {word} shows it) or on another hypervisor"
+    return f"a QEMU program that libvirt does not know of (fuser {word} shows it)"
 
 
 def require_off(conn: VirConnect, machine: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
+import shlex
 import stat
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +77,7 @@ def require_closed(conn: VirConnect, machine: SnapshotView) -> None:
         f"{opened}, a disk of it, is open in QEMU, though the machine is off",
         hint=f"It is used by {', '.join(others)}: shut down what runs, or take a snapshot of that"
         if others
-        else f"fuser {opened} shows the program, unless it is on another hypervisor",
+        else f"fuser {shlex.quote(opened)} shows the program, unless it is on another hypervisor",
     )
 
 

@@ -12,6 +12,8 @@ The bitmaps of our backups go then: the next backup finds them gone, and is a fu
 
 from __future__ import annotations
 
+import shlex
+
 from ..._base.errors import ConflictError, UnsupportedError, VirtError
 from ..._base.xml import attribute
 from ..._host.backup.checkpoints import remove_all_own
@@ -87,7 +89,7 @@ def _require_own_bitmaps(machine: SnapshotView, bitmaps: dict[str, list[str]]) -
                 f"{path} has bitmaps that virt_backup has not made ({', '.join(foreign)}), and QEMU reverts no disk "
                 "that has one",
                 hint="If no other program needs them, delete each while the machine is off: "
-                f"qemu-img bitmap --remove -f qcow2 {path} {foreign[0]}",
+                f"qemu-img bitmap --remove -f qcow2 {shlex.join([path, foreign[0]])}",
             )
         if unknown and machine.active:
             raise ConflictError(
