@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, VirtError, one_of_these
-from ..._base.files import missing_mount
+from ..._base.files import missing_mount, read_mounts
 from ..._base.xml import MIB, attribute, etree, read_description
 from ..._model.spec.fields.units import format_size
 from ..._model.xml.disk_source import BLOCK, FILE, NETWORK, DiskSource, network_source
@@ -65,6 +65,8 @@ _POOL_TYPES = {
     "gluster": _PoolType(NETWORK, named=False),
     "iscsi-direct": _PoolType(NETWORK, named=False),
 }
+# libvirt mounts these when it starts them.
+MOUNTED = ("fs", "netfs")
 # A logical volume is a whole number of extents, of 4 MiB unless somebody chose otherwise; one of ZFS of blocks,
 # of 128 KiB at most (volblocksize in zfsprops(7)). libvirt does not say it.
 _MOST_ROUNDING_BYTES = {"logical": 32 * MIB, "zfs": MIB // 8}
@@ -181,11 +183,14 @@ class Pool:
         self.require_mounted(where)
 
     def require_mounted(self, where: str | None = None) -> None:
-        """Raise ConflictError for a directory below a mount point of the host at which nothing is mounted.
+        """Raise ConflictError for a directory below a mount point of the host at which nothing is mounted, and for one
+        where libvirt has mounted something, and nothing is any more.
 
         What is created there is on the wrong file system, and hidden as soon as the right one is mounted.
         """
         error = not_mounted(self.name, self.path, where) if self.local and self.type == "dir" else None
+        if self.local and self.type in MOUNTED:
+            error = unmounted(self.name, self.path, where)
         if error is not None:
             raise error
 
@@ -258,6 +263,20 @@ def not_mounted(name: str, path: str, where: str | None = None) -> ConflictError
         f"nothing is mounted at {place}, where /etc/fstab or systemd has the file system of storage pool {name!r}",
         where=where,
         hint=f"Mount it: mount {shlex.quote(place)}, or systemctl start its mount unit",
+    )
+
+
+def unmounted(name: str, path: str, where: str | None = None) -> ConflictError | None:
+    """The error of an active pool that libvirt has mounted, and somebody has unmounted since, if it is one."""
+    there = {mount.place for mount in read_mounts()}
+    # A look at what is mounted may wait for its server.
+    if not there or path in there or os.path.realpath(path) in there:
+        return None
+    again = shlex.quote(name)
+    return ConflictError(
+        f"nothing is mounted at {path} any more, where libvirt has mounted storage pool {name!r}",
+        where=where,
+        hint=f"Have it mounted again: virsh pool-destroy {again} && virsh pool-start {again}",
     )
 
 

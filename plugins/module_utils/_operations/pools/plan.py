@@ -13,7 +13,7 @@ from ..._base.errors import ConflictError, Mistakes
 from ..._base.xml import etree
 from ..._host.connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
 from ..._host.storage.pool_refresh import is_started
-from ..._host.storage.pools import not_mounted
+from ..._host.storage.pools import MOUNTED, not_mounted, unmounted
 from ..._host.storage.setup.devices import devices_of_group, require_not_used_by_machine
 from ..._host.storage.setup.directory import require_mount_point, require_own_directory
 from ..._model.spec.resources.pool import (
@@ -148,6 +148,8 @@ class PoolPlanner:
         elif spec.state == ACTIVE:
             todo.append(steps.permissions())
             away = self._away(spec, root)
+            if spec.type in MOUNTED and is_local(self._conn.getURI()):
+                away = unmounted(spec.name, options_of(root)["path"])
             pending += [f"{away.what}: nothing is created in it until it is"] if away else []
         elif found is not None and found.active:
             todo.append(steps.stop(found))

@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
     VirtError,
 )
+from ansible_collections.brine.virt.plugins.module_utils._base.files import Mount
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
@@ -158,8 +159,25 @@ def test_nothing_is_created_below_a_mount_point_without_its_file_system(
         "d.pool: nothing is mounted at /srv/my disks, where /etc/fstab or systemd has the file system of storage pool "
         "'dir'. Mount it: mount '/srv/my disks', or systemctl start its mount unit"
     )
-    # libvirt mounts it itself when it starts the pool.
-    replace(Pools(conn).get("netfs"), local=True).require_new_volumes()
+
+
+@pytest.mark.parametrize("kind", ["netfs", "fs"])
+def test_nothing_is_created_where_libvirt_has_mounted_a_pool_that_is_mounted_no_more(
+    conn: VirConnect, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """As after umount --force, when its server was gone: libvirt goes on to call it active."""
+    mounted = [Mount("/", "ext4", "/dev/vda1"), Mount("/srv/pool", "nfs4", "nas:/export")]
+    monkeypatch.setattr(pools, "read_mounts", lambda: mounted)
+    theirs = Pools(conn).get(kind)
+    replace(theirs, local=True).require_new_volumes()
+    mounted.pop()
+    theirs.require_new_volumes()
+    with pytest.raises(ConflictError) as caught:
+        replace(theirs, local=True).require_new_volumes("d.pool")
+    assert str(caught.value) == (
+        f"d.pool: nothing is mounted at /srv/pool any more, where libvirt has mounted storage pool '{kind}'. "
+        f"Have it mounted again: virsh pool-destroy {kind} && virsh pool-start {kind}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -601,6 +601,16 @@ def test_no_pool_is_made_below_a_mount_point_without_its_file_system(
     assert result.plan.pending == (f"{words}: nothing is created in it until it is",)
 
 
+def test_a_pool_that_was_unmounted_behind_libvirts_back_is_named(conn: t.Any, here: None, tmp_path: Path) -> None:
+    """As the test driver, which mounts nothing, has it from the beginning."""
+    pool = {**NFS, "path": str(tmp_path / "nfs")}
+    actions(conn, pool)
+    (result,) = done(conn, pool)
+    assert result.as_result()["actions"] == []
+    words = f"nothing is mounted at {tmp_path}/nfs any more, where libvirt has mounted storage pool 'nfs'"
+    assert result.plan.pending == (f"{words}: nothing is created in it until it is",)
+
+
 def test_nothing_is_mounted_over_files(conn: t.Any, here: None, tmp_path: Path) -> None:
     (tmp_path / "web1.qcow2").touch()
     pool = {**NFS, "path": str(tmp_path)}
