@@ -130,7 +130,7 @@ def complete(spec: PoolSpec, existing: str | None, have: Mapping[str, t.Any]) ->
                     raise InputError(f"a pool of type {kind} needs {key}", where=given.at(key))
     spec = replace(spec, type=kind, options=options, build=build, devices=devices)
     together = {**have, **options}
-    for check in (_check_authentication, _check_version, _check_build):
+    for check in (_check_authentication, _check_address, _check_version, _check_build):
         with mistakes.noted():
             check(spec, together)
     mistakes.conclude()
@@ -150,6 +150,15 @@ def _check_authentication(spec: PoolSpec, together: Mapping[str, t.Any]) -> None
     for key, other in (("user", "secret"), ("secret", "user")):
         if key in spec.options and other not in together:
             raise InputError(f"{other} is missing beside {key}", where=spec.at(other), hint="Give both, or neither")
+
+
+def _check_address(spec: PoolSpec, together: Mapping[str, t.Any]) -> None:
+    """What is mounted is the host, a colon and the path: nfs(5). That of CIFS has no colon there."""
+    host = spec.options.get("host", "")
+    if spec.type == "netfs" and together.get("format", "auto") in ("auto", "nfs") and ":" in host and host[0] != "[":
+        raise InputError(
+            f"{host!r} is an address of IPv6 without brackets", where=spec.at("host"), hint=f"Write it as [{host}]"
+        )
 
 
 def _check_version(spec: PoolSpec, together: Mapping[str, t.Any]) -> None:

@@ -197,6 +197,10 @@ def test_another_storage_is_a_conflict_and_another_way_to_it_is_a_change() -> No
             "pools[1].host: '[2001:db8::1]:2049' is a host with a port. Give the port as one of mount_options: port=",
         ),
         (
+            {"type": "netfs", "path": "/a", "host": "2001:db8::1", "export": "/c"},
+            "pools[1].host: '2001:db8::1' is an address of IPv6 without brackets. Write it as [2001:db8::1]",
+        ),
+        (
             {"type": "rbd", "hosts": ["mon1", "mon2:6789"], "ceph_pool": "b"},
             "pools[1].hosts[1].name: 'mon2:6789' is a host with a port. Write it as a mapping, {name: ..., port: ...}",
         ),
@@ -214,6 +218,11 @@ def test_one_sentence_says_what_is_wrong_and_where(options: dict[str, t.Any], wo
     with pytest.raises(VirtError) as caught:
         spec_of(**options)
     assert str(caught.value).startswith(words)
+
+
+def test_an_address_of_ipv6_is_taken_as_each_way_of_mounting_takes_it() -> None:
+    for host, kind in (("[2001:db8::1]", "nfs"), ("2001:db8::1", "cifs")):
+        assert spec_of(type="netfs", path="/a", export="/c", host=host, format=kind).options["host"] == host
 
 
 def test_everything_that_is_wrong_is_said() -> None:
