@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import typing as t
+from dataclasses import replace
 
 from ..._base.errors import ConflictError, UnsupportedError
 from ..._base.xml import attribute, etree
@@ -32,8 +33,9 @@ def name_in_cluster(machine: SnapshotView, snapshot: str) -> str:
     return cluster_name(uuid_of(machine), snapshot)
 
 
-def cluster_volumes(conn: VirConnect, domain: etree._Element) -> list[PoolVolume]:
-    """The volumes that a ``<domain>`` writes to, all of which are in pools of Ceph clusters.
+def cluster_volumes(conn: VirConnect, domain: etree._Element, *, any_monitors: bool = False) -> list[PoolVolume]:
+    """The volumes that a ``<domain>`` writes to, all of which are in pools of Ceph clusters. any_monitors: also where
+    no pool names one of theirs.
 
     Raises UnsupportedError for a disk that is in none of the hypervisor's, and where they cannot be reached without
     libvirt.
@@ -41,7 +43,7 @@ def cluster_volumes(conn: VirConnect, domain: etree._Element) -> list[PoolVolume
     pools = _pools(conn)
     found = []
     for target, disk in written_disks(domain).items():
-        volume = _volume(pools, disk)
+        volume = _volume(pools, disk) or (_volume(pools, disk, any_monitors=True) if any_monitors else None)
         if volume is None:
             raise UnsupportedError(
                 f"its disk {target} ({disk_source(disk)}) is in no active storage pool of type rbd of this hypervisor, "
@@ -55,7 +57,10 @@ def cluster_volumes(conn: VirConnect, domain: etree._Element) -> list[PoolVolume
 
 def volumes_of_snapshot(conn: VirConnect, snapshot: KnownSnapshot) -> list[PoolVolume]:
     """The volumes that a snapshot was taken of; none for one without the machine's description."""
-    return [] if snapshot.facts.domain is None else cluster_volumes(conn, snapshot.facts.domain)
+    if snapshot.facts.domain is None:
+        return []
+    # The monitors may have been replaced since then; that a volume has the snapshot tells that it is the one.
+    return cluster_volumes(conn, snapshot.facts.domain, any_monitors=True)
 
 
 def require_same_disks_now(machine: SnapshotView) -> None:
@@ -123,10 +128,12 @@ def _pools(conn: VirConnect) -> list[Pool]:
     return [pool for pool in Pools(conn).all() if pool.clones_images]
 
 
-def _volume(pools: list[Pool], disk: etree._Element) -> PoolVolume | None:
+def _volume(pools: list[Pool], disk: etree._Element, *, any_monitors: bool = False) -> PoolVolume | None:
     source = DiskSource.read(disk)
     if source is None:
         return None
+    if any_monitors:
+        source = replace(source, hosts=())
     for pool in pools:
         name = pool.name_at(source)
         if name:

@@ -22,10 +22,11 @@ from ..._host.machines.redefine import redefine
 from ..._host.machines.snapshots import KnownSnapshot
 from ..._host.storage.cluster import snapshots as in_cluster
 from ..._host.storage.cluster.record import UNOPENABLE, make_unopenable
-from ..._model.attachments import written_disks
+from ..._model.attachments import disk_source, written_disks
 from ..._model.metadata.machine import MachineNotes
 from ..._model.metadata.revert import with_notes
 from ..._model.metadata.snapshots import WORK_NAMESPACE, SnapshotWork, work_to_element
+from ..._model.xml.disk_source import DiskSource
 from ..power.view import HalfRevertedError
 from .clustered import name_in_cluster, uuid_of, volumes_of_snapshot
 from .view import SnapshotView
@@ -74,6 +75,7 @@ def roll_back(
     wanted = need(parse_xml(then), "domain")
     # It may have been renamed since.
     need(wanted, "name").text = name
+    _reach_as_now(wanted, parse_xml(now))
     redefine(conn, _half_reverted_xml(wanted, snapshot.facts.name), uuid_of(machine), name)
     try:
         _require_still_off(handle, what)
@@ -88,6 +90,15 @@ def roll_back(
     flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
     with translate_errors(f"cannot note that machine {name} was reverted to snapshot {snapshot.facts.name}"):
         handle.snapshotCreateXML(then, flags)
+
+
+def _reach_as_now(wanted: etree._Element, now: etree._Element) -> None:
+    """Have disks name the monitors, the user and the secret that they have now, and not those of then."""
+    disks = written_disks(now)
+    for target, disk in written_disks(wanted).items():
+        source = DiskSource.read(disks[target]) if target in disks else None
+        if source is not None and source.place == disk_source(disk):
+            source.move(disk)
 
 
 def _require_still_off(handle: t.Any, what: str) -> None:

@@ -338,6 +338,24 @@ def test_reverted_with_the_description_of_that_time(domain: t.Any, rbd: Pretende
     assert names(domain) == ["a", "b"] and domain.snapshotCurrent().getName() == "a"
 
 
+def test_one_of_before_the_monitors_were_replaced_is_reverted_and_deleted(domain: t.Any, rbd: PretendedCluster) -> None:
+    """The machine goes on to ask those that are there now, as before the revert."""
+    call(name=["a"])
+    domain.destroy()
+    conn, pool = domain.connect(), domain.connect().storagePoolLookupByName("ceph")
+    pool.destroy()
+    conn.storagePoolCreateXML(POOL.replace("'mon'", "'new'"), 0)
+    conn.defineXML(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE).replace("<host name='mon'/>", "<host name='new'/>"))
+    write(rbd, "later")
+    done = call(name=["a"], state="reverted")
+    assert not done["failed"], done["msg"]
+    assert [volume.content for volume in rbd.there.values()] == ["new", "new"]
+    assert [host.get("name") for host in defined(domain).iterfind("devices/disk/source/host")] == ["new", "new"]
+    assert not defined(domain).findall("devices/disk/source/snapshot")
+    assert call(name=["a"], state="absent")["deleted"] == ["a"]
+    assert in_ceph(rbd) == [[], []]
+
+
 def test_which_disk_is_rolled_back_is_told(
     domain: t.Any, rbd: PretendedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
