@@ -135,7 +135,8 @@ options:
   authority:
     description:
       - The folder of the authority, on the controller. It is created with mode 0700. Keep a backup of it.
-      - It contains the authorities' certificates and keys (0600), and records of what was issued and revoked.
+      - It contains the authorities' certificates and keys (0600), and records of what was issued and revoked. A folder
+        that every user of the controller can change is refused, as hosts trust each authority in it.
     type: path
     default: ~/.config/brine-virt/authority
   authority_since:
@@ -161,7 +162,8 @@ options:
   authority_certificate:
     description:
       - A file on the controller with the certificate of your own authority, to be used instead of a generated one,
-        followed by its chain if it is an intermediate one. All certificates in the file are trusted by the hosts.
+        followed by its chain if it is an intermediate one. All certificates in the file are trusted by the hosts, but
+        those that have expired or are not valid yet. All have to be authorities, and the first one valid now.
       - RSA and ECDSA keys are supported.
     type: path
   authority_key:

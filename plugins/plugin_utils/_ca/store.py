@@ -107,6 +107,8 @@ def open_ca_store(folder: str, ca_options: CaOptions, *, save: bool) -> CaStore:
     """The authorities in this folder. A current one is made where it is missing, in memory only unless save."""
     place = Path(folder).expanduser()
     with ca_errors(place), locked(place) if save else contextlib.nullcontext():
+        for path in (place, *place.glob("*.pem")):
+            _refuse_open(path, "authority")
         known = list(_load_all(place, ca_options))
         current = _own(ca_options) if ca_options.certificate else _made(known, ca_options)
         if current is None:
@@ -117,6 +119,17 @@ def open_ca_store(folder: str, ca_options: CaOptions, *, save: bool) -> CaStore:
     former = [one for one in known if one.short != current.short and certs.days_left(one.certificate) >= 0]
     former.sort(key=lambda one: certs.not_before(one.certificate), reverse=True)
     return CaStore(place, current, tuple(former))
+
+
+def _refuse_open(path: Path, where: str) -> None:
+    """Raise InputError where every user can add an authority, or change one that hosts trust."""
+    mode = path.stat().st_mode if path.exists() else 0
+    if mode & stat.S_IWOTH:
+        raise InputError(
+            f"every user of this computer can change {path}, and so whom hosts trust (mode {stat.S_IMODE(mode):04o})",
+            where=where,
+            hint=f"See what was added there, and then: chmod o-w {path}",
+        )
 
 
 def _load_all(place: Path, ca_options: CaOptions) -> t.Iterator[CertificateAuthority]:
@@ -186,14 +199,17 @@ def _own(ca_options: CaOptions) -> CertificateAuthority:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as exc:
         raise InputError(f"{path} cannot be read: {exc.strerror}", where=where) from exc
+    _refuse_open(path, where)
     certificate, *chain = certs.read_certificates(text, str(path))
     key = load_key(Path(ca_options.key or ""), ca_options.passphrase, certificate)
-    if not certs.is_ca(certificate):
-        raise InputError(
-            f"{path} holds {certs.subject(certificate)}, which is not an authority",
-            where=where,
-            hint="Its basicConstraints need CA:TRUE, and its keyUsage, if it has any, keyCertSign",
-        )
+    # Of the chain as well: hosts trust all of the file, and no daemon starts with one that may not sign.
+    for one in (certificate, *chain):
+        if not certs.is_ca(one):
+            raise InputError(
+                f"{path} holds {certs.subject(one)}, which is not an authority",
+                where=where,
+                hint="Its basicConstraints need CA:TRUE, and its keyUsage, if it has any, keyCertSign",
+            )
     if certs.not_before(certificate) > certs.now():
         # No daemon would start with it, nor with what it signs.
         raise InputError(

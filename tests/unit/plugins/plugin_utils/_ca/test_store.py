@@ -99,6 +99,25 @@ def test_a_key_that_every_user_can_read_is_refused(tmp_path: Path, mode: int, wh
     assert opened(tmp_path).current.certificate == made.current.certificate
 
 
+@pytest.mark.parametrize("save", [True, False])
+def test_a_folder_where_every_user_can_add_an_authority_is_refused(tmp_path: Path, save: bool) -> None:
+    """Hosts trust what is there: whoever adds one of his own is a hypervisor to all of them."""
+    made = opened(tmp_path)
+    pem = tmp_path / "authority" / f"{made.current.short}.pem"
+    for path in (tmp_path / "authority", pem):
+        mode = path.stat().st_mode
+        path.chmod(mode | 0o002)
+        with pytest.raises(InputError, match=f"^authority: every user .* can change {path}, .*chmod o-w {path}"):
+            opened(tmp_path, save=save)
+        # A group may share it on purpose.
+        path.chmod(mode | 0o020)
+        opened(tmp_path, save=save)
+    own = own_authority(tmp_path)
+    Path(own["certificate"]).chmod(0o666)
+    with pytest.raises(InputError, match=r"^authority_certificate: every user .*own\.pem"):
+        opened(tmp_path, save=save, own=own)
+
+
 def test_one_that_is_encrypted_may_be_read(tmp_path: Path) -> None:
     made = opened(tmp_path, passphrase="secret word")
     (tmp_path / "authority" / f"{made.current.short}.key").chmod(0o644)
@@ -209,6 +228,11 @@ def test_an_own_authority_has_to_be_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="which is not an authority.*keyUsage"):
         opened(tmp_path, own=mute)
     own, other = own_authority(tmp_path), own_authority(tmp_path, name="other")
+    # Somebody's own certificate after it would be one that hosts trust, and no daemon starts with it.
+    mixed = tmp_path / "mixed.pem"
+    mixed.write_text(Path(own["certificate"]).read_text() + Path(leaf["certificate"]).read_text())
+    with pytest.raises(InputError, match="holds O=firm,CN=leaf, which is not an authority"):
+        opened(tmp_path, certificate=str(mixed), key=own["key"])
     with pytest.raises(InputError, match="does not hold the key of O=firm,CN=own"):
         opened(tmp_path, certificate=own["certificate"], key=other["key"])
     with pytest.raises(InputError, match="holds no certificate"):
