@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._tls import certificate
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_dns_name, is_name
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS
 from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, REQUIRED_TOGETHER
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import revocation_lists, unissued
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import accepted_by, revocation_lists, unissued
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.sign import CertificateSpec, note_missing, sign
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, CaStore, locked, open_ca_store
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.taken import require_free
@@ -244,6 +244,8 @@ class CertificateTask:
         }
         self._own = own | {as_name(name) for name in (*options["names"], options["name"])}
         self._contested: dict[str, str] = {}
+        # Warnings of certificates that are revoked and accepted all the same.
+        self._accepted: list[str] = []
 
     @property
     def _names_of_others(self) -> list[str]:
@@ -308,8 +310,13 @@ class CertificateTask:
             inventory_names=self._names,
             names_of_others=self._names_of_others,
         )
-        if save and not first.get("failed"):
-            note_missing(self._ca_store, _texts(first.get("held")))
+        if not first.get("failed"):
+            if save:
+                note_missing(self._ca_store, _texts(first.get("held")))
+            if options["revoked"]:
+                trusts = {one for found in first["trusts"].values() for one in found}
+                found = accepted_by(self._ca_store, options["revoked"], revocations, trusts)
+                self._accepted = [f"{self._host}: {sentence}" for sentence in found]
         if first.get("failed") or not first.get("requests"):
             return self._result(first, first)
         if set(options["kinds"]) != {"client"}:
@@ -433,7 +440,7 @@ class CertificateTask:
         both = [first, last] if last is not first else [first]
         trusts = [set(found) for found in first["trusts"].values()]
         result = {key: value for key, value in last.items() if key in ("invocation", "warnings", "deprecations")}
-        said = [*self._trust_state.warnings, *self._names_not_given()]
+        said = [*self._trust_state.warnings, *self._accepted, *self._names_not_given()]
         if said:
             result["warnings"] = [*result.get("warnings", []), *said]
         done = [line for answer in both for line in answer["actions"]]

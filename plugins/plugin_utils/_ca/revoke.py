@@ -40,7 +40,7 @@ def revocation_lists(
     by_name: dict[bytes, list[CertificateAuthority]] = {}
     for ca in ca_store.all:
         by_name.setdefault(ca.certificate.subject.public_bytes(), []).append(ca)
-    lists = [_list_of(ca_store, several, wanted.get(name, set())) for name, several in by_name.items()]
+    lists = [_list_of(ca_store, several, wanted.get(name, set()), trusted) for name, several in by_name.items()]
     for path, text, is_new in lists:
         if save and is_new:
             write(path, text.encode(), 0o644)
@@ -78,6 +78,28 @@ def _find_serials(
     return wanted
 
 
+def accepted_by(ca_store: CaStore, revoked: Sequence[str], revocations: str, trusts: Container[str]) -> list[str]:
+    """Who of these is accepted all the same, as an authority without a key that is to go has not gone: sentences.
+
+    revocations: the lists of all authorities; trusts: the fingerprints of those that a host trusts.
+    """
+    listed = certs.revoked_in(revocations)
+    found = {
+        (certs.common_name(one), certs.subject(ca.certificate))
+        for one in ca_store.certificates()
+        for ca in ca_store.all
+        if one.issuer == ca.certificate.subject
+        and ca.fingerprint in trusts
+        and {certs.common_name(one), f"{one.serial_number:x}"} & set(revoked)
+        and (one.issuer, one.serial_number) not in listed
+    }
+    return [
+        f"certificates of {name} are accepted as long as {ca} is trusted, whose key is not here to revoke them. It "
+        "goes when all hosts have certificates of the new one"
+        for name, ca in sorted(found)
+    ]
+
+
 def _path(ca_store: CaStore, ca: CertificateAuthority) -> Path:
     return ca_store.folder / f"{ca.short}.crl"
 
@@ -89,15 +111,21 @@ def unissued(ca_store: CaStore, revoked: Sequence[str]) -> list[str]:
 
 
 def _list_of(
-    ca_store: CaStore, several: Sequence[CertificateAuthority], wanted: Collection[int]
+    ca_store: CaStore,
+    several: Sequence[CertificateAuthority],
+    wanted: Collection[int],
+    trusted: Container[x509.Certificate],
 ) -> tuple[Path, str, bool]:
-    """The list of the authorities of one name with these on it: where it is noted, its text, and whether it is new."""
+    """The list of the authorities of one name with these on it: where it is noted, its text, and whether it is new.
+
+    Without their key it stays as it is if all of them are to go: hosts that trust none of them refuse what they signed.
+    """
     ca = next((one for one in several if one.key is not None), several[0])
     path = _path(ca_store, ca)
     text, noted = _read_list(path)
     listed = {entry.serial_number: entry for one in several for entry in _read_list(_path(ca_store, one))[1]}
     fresh = sorted({*wanted, *listed} - {entry.serial_number for entry in noted})
-    if not fresh:
+    if not fresh or (ca.key is None and not any(one.certificate in trusted for one in several)):
         return path, text, False
     if ca.key is None:
         raise InputError(
