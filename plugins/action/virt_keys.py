@@ -76,7 +76,8 @@ class ActionModule(ActionBase):
             )
             return keys.keep()
         except VirtError as exc:
-            raise AnsibleActionFail(str(exc)) from exc
+            # Ansible would append what is behind it, and the sentence once more.
+            raise AnsibleActionFail(str(exc)) from None
 
     @staticmethod
     def _inventory(host: str, task_vars: dict[str, t.Any], peers: t.Iterable[str]) -> dict[str, list[str]]:

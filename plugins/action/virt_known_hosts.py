@@ -54,9 +54,9 @@ class ActionModule(ActionBase):
             if new != old and not self._task.check_mode:
                 rewrite(path, change)
         except InputError as exc:
-            raise AnsibleActionFail(str(exc)) from exc
+            raise AnsibleActionFail(str(exc)) from None
         except OSError as exc:
-            raise AnsibleActionFail(f"{path} cannot be written: {exc.strerror or exc}") from exc
+            raise AnsibleActionFail(f"{path} cannot be written: {exc.strerror or exc}") from None
         result.update(changed=new != old, path=path, forgotten=forgotten(old, new))
         if self._task.diff:
             texts = ("".join(f"{line}\n" for line in lines) for lines in (old, new))

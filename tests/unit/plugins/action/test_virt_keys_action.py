@@ -30,6 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Con
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls import install
 from ansible_collections.brine.virt.plugins.modules import virt_keys
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
 pytestmark = pytest.mark.medium
 
@@ -1062,6 +1063,16 @@ def test_a_moment_is_in_utc() -> None:
     assert str(read_timestamp("2027-01-31T12:00:00+01:00")) == "2027-01-31 12:00:00+01:00"
     with pytest.raises(InputError, match="soon is not a valid timestamp"):
         read_timestamp("soon")
+
+
+@pytest.mark.slow
+def test_ansible_says_one_sentence_once(tmp_path: Path) -> None:
+    """It would append what is behind an error, such as the words of Python."""
+    options = {"kinds": ["client"], "name": "alice", "authority": f"{tmp_path}/authority", "authority_since": "soon"}
+    words = ["localhost", "-m", "brine.virt.virt_keys", "-a", json.dumps(options)]
+    done = run_ansible(tmp_path, *words, program="adhoc")
+    sentence = "authority_since: soon is not a valid timestamp. Write 2027-01-31 or 2027-01-31T12:00:00"
+    assert f'"msg": "{sentence}"' in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("options", [{"names": ["more.example"]}, {"revoked": ["hv1"]}])
