@@ -338,7 +338,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             read_filters(self.get_option("filters"))
             read_hostnames(self.get_option("hostnames"))
         except VirtError as exc:
-            raise AnsibleParserError(f"{path}: {exc}") from exc
+            raise AnsibleParserError(f"{path}: {exc}") from None
         answers, fresh = self._answers(entries, path, cache)
         silent = [warn_of(answer) for answer in answers if answer["error"] is not None]
         if silent and self.get_option("strict_hypervisors"):
@@ -446,7 +446,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         try:
             require_libvirt()
         except VirtError as exc:
-            raise AnsibleParserError(str(exc)) from exc
+            raise AnsibleParserError(str(exc)) from None
         if LXML_IMPORT_ERROR is not None:
             raise AnsibleParserError("Python cannot import lxml. Install it for the Python that runs Ansible")
         answers = ask_hypervisors(
@@ -525,7 +525,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 listed_machines(answers), self._host_vars(), taken_names(self._data), described_machines(self._data)
             )
         except VirtError as exc:
-            raise AnsibleParserError(str(exc)) from exc
+            raise AnsibleParserError(str(exc)) from None
         for text in selection.warnings():
             self._warn(text)
         return named

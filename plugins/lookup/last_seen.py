@@ -62,7 +62,7 @@ class LookupModule(LookupBase):
         try:
             found = last_seen(read_lines(path))
         except OSError as exc:
-            raise AnsibleLookupError(f"brine.virt.last_seen: cannot read {path}: {exc.strerror}") from exc
+            raise AnsibleLookupError(f"brine.virt.last_seen: cannot read {path}: {exc.strerror}") from None
         known = variables["hostvars"]
         for host in (known[name] for name in variables["groups"].get("virt_machines", [])):
             name, hypervisor = host.get("virt_name"), host.get("virt_hypervisor")

@@ -61,7 +61,7 @@ def with_names(filters: t.Mapping[str, t.Callable[..., t.Any]]) -> dict[str, t.C
             try:
                 return work(*arguments, **options)
             except VirtError as exc:
-                raise AnsibleFilterError(f"brine.virt.{name}: {exc}") from exc
+                raise AnsibleFilterError(f"brine.virt.{name}: {exc}") from None
 
         return wrapped
 

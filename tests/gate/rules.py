@@ -105,7 +105,6 @@ CLOSURES = {
 BY_ANOTHER_FOLDER = {
     "module_utils/_model/spec/profiles/salt_words.py",
     "module_utils/_model/yaml_text.py",
-    "plugin_utils/_filter_answer.py",
     "plugin_utils/_inventory/connection_vars.py",
     "plugin_utils/_inventory/machine_hosts.py",
     "plugin_utils/_reports/changes.py",
