@@ -144,7 +144,8 @@ options:
       - A timestamp in UTC, such as V(2027-01-31) or V(2027-01-31T12:00:00). An authority that was created here before
         that time is replaced by a new one once that time has come. The former one is still trusted until
         O(trust_old=false).
-      - A new O(organization) has the same effect.
+      - A new O(organization) has the same effect, but hosts get certificates with it at once, also while the former
+        authority remains in use. Allow both in C(tls_allowed_dn_list) until all have them.
       - An authority whose validity has not begun, because it was created while the clock was ahead, is an error without
         this option, and is replaced at once with any timestamp in the past.
     type: str

@@ -20,8 +20,9 @@ from .paths import UNITS, KeyPairFiles, TrustFiles
 from .request import load_key
 
 _FOREIGN_HINT = (
-    "Give the authority that issued it (authority, authority_certificate), or replace_foreign=true to replace what "
-    "is there; the old files are kept next to the new ones"
+    "If this cloud issued it, run as the account that did, or give that one's authority (authority or "
+    "authority_certificate; in the role virt_tls: virt_tls_authority or virt_tls_authority_certificate). To replace "
+    "what is there, and keep the old files next to it: replace_foreign=true (virt_tls_replace_foreign)"
 )
 # Whoever connects to two clouds.
 _FOREIGN_CLIENT_HINT = (
