@@ -186,7 +186,10 @@ def load_key(path: Path, passphrase: str | None, certificate: x509.Certificate) 
     if not isinstance(key, (certs.ec.EllipticCurvePrivateKey, certs.rsa.RSAPrivateKey)):
         raise InputError(f"{path} holds a key that is neither ECDSA nor RSA")
     if not certs.is_key_of(key, certificate):
-        raise InputError(f"{path} does not hold the key of {certs.subject(certificate)}")
+        raise InputError(
+            f"{path} does not hold the key of {certs.subject(certificate)}",
+            hint="If that is the root of an intermediate authority, put it behind that one in the file of certificates",
+        )
     return key
 
 
