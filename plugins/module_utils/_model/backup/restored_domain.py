@@ -47,7 +47,10 @@ def restored_domain(
     disks: Mapping[str, NewDisk],
 ) -> RestoredDomain:
     """name: that of the restored machine. uuid: a new one, with which it also gets new MAC addresses; None keeps both.
-    disks: by target."""
+    disks: by target.
+
+    Its genid is a new one in any case: https://libvirt.org/formatdomain.html#general-metadata.
+    """
     root = copy.deepcopy(domain)
     result = RestoredDomain(root)
     old_name = root.findtext("name") or ""
@@ -56,9 +59,6 @@ def restored_domain(
         _set_text(root, "uuid", uuid)
         for entry in root.iterfind("sysinfo/system/entry[@name='uuid']"):
             entry.text = uuid
-        for genid in root.findall("genid"):
-            # It tells a guest that it is a copy; an empty one is chosen anew.
-            genid.text = None
         for mac in root.iterfind("devices/interface/mac"):
             new = _new_mac()
             result.macs[(mac.get("address") or "").lower()] = new
@@ -66,6 +66,9 @@ def restored_domain(
         for port in root.iterfind("devices/interface/virtualport"):
             _renew_port(port)
         result.lost += [*_drop_filter_addresses(root, old_name), *_free_ports(root, old_name)]
+    for genid in root.findall("genid"):
+        # It tells a guest that it is a copy, or was brought back from a backup; an empty one is chosen anew.
+        genid.text = None
     if "id" in root.attrib:
         del root.attrib["id"]
     _move_disks(root, disks, result)
