@@ -34,6 +34,7 @@ from ..._model.backup.restored_domain import with_notes
 from ..._model.metadata.machine import BUILDING, READY, MachineNotes
 from ..._model.spec.device_names import named_notes
 from ..._operations import plan as plans
+from ..create.claims import is_claim
 from ..create.unfinished import steps_to_clear
 from ..disks.new_volume import VolumeOwner
 from ..hypervisor import Hypervisor
@@ -166,6 +167,7 @@ class _Restore:
         self._filler = filler
         self._name = options.name
         self._backup = plan.backups.path_of(plan.manifest.id)
+        self._defined = False
         self.remarks: list[str] = []
 
     def carry_out(self) -> list[str]:
@@ -245,12 +247,27 @@ class _Restore:
     def _define(self, notes: MachineNotes) -> t.Callable[[], None]:
         def define() -> None:
             if self._plan.restored is not None:
+                self._require_free_name()
                 xml = with_notes(self._plan.restored, notes)
+                self._defined = True
                 host_domains.define(self._hypervisor.conn, xml, self._name)
 
         return define
 
+    def _require_free_name(self) -> None:
+        """Raise ConflictError for a machine that another run has created since the plan was made, also of the same
+        claim: libvirt would define this one over it."""
+        there = host_domains.list_domains(self._hypervisor.conn).get(self._name)
+        if there is not None and not is_claim(there):
+            raise ConflictError(
+                f"another run has created a machine {self._name} here meanwhile: its UUID is "
+                f"{there.handle.UUIDString()}",
+                hint="Give the restored machine another name (new_name)",
+            )
+
     def _undo(self) -> None:
+        if not self._defined:
+            return
         domain = host_domains.list_domains(self._hypervisor.conn).get(self._name)
         if domain is not None and domain.handle.UUIDString() == self._plan.identity:
             undefine(self._hypervisor.conn, self._name, never_started=True)

@@ -170,6 +170,27 @@ def test_the_claim_of_another_machine_stays(machine: BackupHost) -> None:
     assert list_domains(machine.conn)["web1"].handle.UUIDString() == OTHER_UUID
 
 
+@pytest.mark.parametrize("claimed", [True, False])
+def test_what_another_run_has_made_under_the_name_meanwhile_stays(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch, claimed: bool
+) -> None:
+    """The hypervisor's lock is waited for after the plan is made. Of one claim, two runs may have taken the name."""
+    if claimed:
+        claim(machine, "web2", OTHER_UUID)
+    other = MACHINE.format(name="web2", uuid=OTHER_UUID, devices=machine.disk("vda", "/other"), notes="")
+
+    def lock(_what: str, **_settings: t.Any) -> t.ContextManager[None]:
+        machine.conn.defineXML(other)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(restore_machine, "hypervisor_lock", lock)
+    with pytest.raises(ConflictError) as caught:
+        bring_back(machine, name="web2")
+    assert caught.value.what == f"another run has created a machine web2 here meanwhile: its UUID is {OTHER_UUID}"
+    assert machine.host.files("web2") == ["other"]
+    assert "web2-system.qcow2" not in machine.conn.storagePoolLookupByName("default").listVolumes()
+
+
 def test_another_name_has_not_the_address_of_the_machine(machine: BackupHost) -> None:
     domain = list_domains(machine.conn)["web1"]
     assert domain.notes is not None
