@@ -111,8 +111,10 @@ def restore(conn: VirConnect, options: RestoreOptions, stop: threading.Event, pr
     # Nobody removes a backup meanwhile.
     with of_machine, locked_to_read(options.source, options.machine, seconds, options.owner):
         _verify(plan, options, stop, meter)
-        hypervisor = Hypervisor(conn, image_pool=_IMAGE_POOL)
-        now = plan_restore(hypervisor, options)
+        # Whoever is changing or making the machine may hold this lock, and not that of the machine.
+        with _lock(options):
+            hypervisor = Hypervisor(conn, image_pool=_IMAGE_POOL)
+            now = plan_restore(hypervisor, options)
         if now.chain != plan.chain:
             raise ConflictError(f"the backups in {plan.backups.path} have changed meanwhile", hint="Run it again")
         filler = VolumeFiller(now.backups, now.chain, stop, meter, lambda: _lock(options))

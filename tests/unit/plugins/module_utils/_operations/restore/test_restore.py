@@ -174,13 +174,17 @@ def test_the_claim_of_another_machine_stays(machine: BackupHost) -> None:
 def test_what_another_run_has_made_under_the_name_meanwhile_stays(
     machine: BackupHost, monkeypatch: pytest.MonkeyPatch, claimed: bool
 ) -> None:
-    """The hypervisor's lock is waited for after the plan is made. Of one claim, two runs may have taken the name."""
+    """Between the plan and its first step it may have the lock. Of one claim, two runs may have taken the name."""
     if claimed:
         claim(machine, "web2", OTHER_UUID)
     other = MACHINE.format(name="web2", uuid=OTHER_UUID, devices=machine.disk("vda", "/other"), notes="")
 
-    def lock(_what: str, **_settings: t.Any) -> t.ContextManager[None]:
-        machine.conn.defineXML(other)
+    taken: list[str] = []
+
+    def lock(what: str, **_settings: t.Any) -> t.ContextManager[None]:
+        if taken:
+            machine.conn.defineXML(other)
+        taken.append(what)
         return contextlib.nullcontext()
 
     monkeypatch.setattr(restore_machine, "hypervisor_lock", lock)
@@ -749,6 +753,26 @@ def test_what_a_machine_was_given_since_is_said_to_go(machine: BackupHost) -> No
     notes = list_domains(machine.conn)["web1"].notes
     assert notes is not None
     assert (notes.tags, notes.order) == (domain.notes.tags, domain.notes.order)
+
+
+def test_what_another_run_is_just_adding_to_a_replaced_machine_is_not_forgotten(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the hypervisor's lock, and not the machine's."""
+    added = VolumeNote("default", "web1-more.qcow2", "disk", format="qcow2", identity="x")
+    runs = [added]
+
+    def lock(_what: str, **_settings: t.Any) -> t.ContextManager[None]:
+        domain = list_domains(machine.conn)["web1"]
+        if runs and domain.notes is not None:
+            volumes_now = (*domain.notes.volumes, runs.pop())
+            write_notes(domain.handle, dataclasses.replace(domain.notes, volumes=volumes_now))
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(restore_machine, "hypervisor_lock", lock)
+    bring_back(machine, replace=True)
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None and added in notes.volumes
 
 
 def test_of_a_replaced_machine_what_is_in_the_place_of_its_volume_stays(machine: BackupHost) -> None:
