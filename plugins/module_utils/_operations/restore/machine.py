@@ -15,7 +15,7 @@ import threading
 import typing as t
 from dataclasses import dataclass, field, replace
 
-from ..._base.errors import ConflictError, visible
+from ..._base.errors import ConflictError, VirtError, visible
 from ..._base.xml import read_description
 from ..._host.backup import state_files
 from ..._host.backup.directory import locked_to_read
@@ -185,8 +185,12 @@ class _Restore:
             steps = self._over(plan.existing)
         plans.run(steps)
         if plan.existing is not None:
-            with _lock(self._options):
-                self._delete_replaced()
+            # It is restored, whatever becomes of these: they are noted as what goes.
+            try:
+                with _lock(self._options):
+                    self._delete_replaced()
+            except VirtError as exc:
+                self.remarks.append(f"the volumes of before stay until it is restored again or purged: {exc}")
         if self._options.started and plan.restored is not None:
             step = Step(f"start machine {self._name}", self._start)
             step.apply()

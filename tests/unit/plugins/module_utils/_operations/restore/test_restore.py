@@ -775,6 +775,31 @@ def test_what_another_run_is_just_adding_to_a_replaced_machine_is_not_forgotten(
     assert notes is not None and added in notes.volumes
 
 
+def test_a_machine_that_is_replaced_is_no_failure_for_what_it_had_before(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as where another run is at work on the hypervisor for longer than this one waits."""
+    taken: list[str] = []
+
+    def lock(what: str, **_settings: t.Any) -> t.ContextManager[None]:
+        taken.append(what)
+        # To plan, to make the volume, to replace the machine, and then to delete what it had.
+        if len(taken) == 4:
+            raise ConflictError("another run has been at work on this hypervisor for more than 0 s")
+        return contextlib.nullcontext()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restore_machine, "hypervisor_lock", lock)
+        result = bring_back(machine, replace=True)
+    assert result.remarks == [
+        "the volumes of before stay until it is restored again or purged: another run has been at work on this "
+        "hypervisor for more than 0 s"
+    ]
+    assert machine.image.name in machine.conn.storagePoolLookupByName("default").listVolumes()
+    bring_back(machine, replace=True)
+    assert machine.image.name not in machine.conn.storagePoolLookupByName("default").listVolumes()
+
+
 def test_of_a_replaced_machine_what_is_in_the_place_of_its_volume_stays(machine: BackupHost) -> None:
     domain = list_domains(machine.conn)["web1"]
     assert domain.notes is not None
