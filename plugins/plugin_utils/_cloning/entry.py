@@ -37,7 +37,8 @@ _MIDONET = "midonet"
 # An image has an hour (virt_image's timeout), and that of a large disk what copying takes at this rate.
 _HOUR_SECONDS = 3600
 _SLOW_MIB_PER_SECOND = 20
-# Options of a disk, as an export names them.
+# How an export begins what it says of a disk with a name, and the options of one, as it names them.
+_DISKS = "disks."
 _DISK_WORDS = frozenset({*DISK_RULES, "target"})
 # Devices that stay when what is in them is taken out.
 _DRIVES = frozenset({"cdrom", "floppy"})
@@ -96,6 +97,8 @@ def image_of(machine: str, disk: str) -> str:
 def _check_other_disks(name: str, entry: Mapping[str, t.Any], not_exported: Sequence[str], mistakes: Mistakes) -> None:
     """A clone without one of the machine's disks would be no clone."""
     named = [str(disk["name"]) for disk in entry.get("disks") or []]
+    lines = [line[len(_DISKS) :].partition(": ") for line in not_exported if line.startswith(_DISKS)]
+    disks = [*named, *(word for word, _colon, _why in lines)]
     for line in not_exported:
         with mistakes.noted():
             other, encrypted = _OTHER_DISK.match(line), _ENCRYPTED.match(line)
@@ -106,14 +109,18 @@ def _check_other_disks(name: str, entry: Mapping[str, t.Any], not_exported: Sequ
                     f"disk {other[1]} of machine {name} cannot be described in an entry of virt_vms",
                     hint=f"Detach it first: virsh detach-disk {name} {other[1]} --config",
                 )
-            if not line.startswith("disks."):
+            if not line.startswith(_DISKS):
                 continue
-            disk, _colon, why = line[len("disks.") :].partition(": ")
+            disk, _colon, why = line[len(_DISKS) :].partition(": ")
             # Dots are allowed in a name: `data.log` is a disk, and `data.cache` an option of the disk `data`.
-            if disk not in named and not any(_is_option(disk, of) for of in named):
-                raise UnsupportedError(
-                    f"disk {disk} of machine {name} cannot be cloned: {why or 'an entry cannot describe it'}"
-                )
+            if disk in named or any(_is_option(disk, of) for of in disks):
+                continue
+            details = {word[len(disk) + 1 :]: text for word, _colon, text in lines if _is_option(word, disk)}
+            why = why or "; ".join(f"{word}: {text}" for word, text in details.items())
+            raise UnsupportedError(
+                f"disk {disk} of machine {name} cannot be cloned: {why or 'an entry cannot describe it'}",
+                hint="Grow it to one first: virsh vol-resize" if "size" in details else None,
+            )
 
 
 def _is_option(word: str, disk: str) -> bool:

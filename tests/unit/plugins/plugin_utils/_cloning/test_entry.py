@@ -120,6 +120,14 @@ def test_a_disk_with_a_dot_in_its_name_is_no_option_of_another() -> None:
     assert "disk data.log of machine web1 cannot be cloned: storage pool p is not active" in told
 
 
+def test_a_disk_of_a_size_that_is_no_whole_number_of_mib_is_told_once_and_with_that() -> None:
+    """As a disk that came from elsewhere may have. Without an image there is no other way to say its size."""
+    size = "size: 10000 bytes, which is not a whole number of MiB"
+    assert refusal(f"disks.odd.{size}", "disks.odd") == (
+        f"disk odd of machine web1 cannot be cloned: {size}. Grow it to one first: virsh vol-resize"
+    )
+
+
 def test_a_copy_that_takes_long_has_the_time() -> None:
     found = clone(disks=[{"name": "a", "size": 8192}, {"name": "b", "size": 1048576}, {"name": "c", "image": "i"}])
     assert [image.get("timeout") for image in found.images.values()] == [None, 52428, None]
