@@ -15,8 +15,8 @@ from .._reports.text import Records, machines_of, split_answers
 from .entry import clone_entry
 
 _OFF = "shutoff"
-# A method of seeding.
-_OFFLINE = "guestfs"
+# The ways to seed a machine.
+_METHODS = ("nocloud", "guestfs")
 
 
 def plan_clone(results: t.Any, exports: t.Any, name: t.Any, new_name: t.Any, nics: t.Any = None) -> dict[str, t.Any]:
@@ -49,9 +49,11 @@ def plan_clone(results: t.Any, exports: t.Any, name: t.Any, new_name: t.Any, nic
     if clone is None:
         raise AssertionError("a machine without an entry is a mistake, noted above")
     record = next(record for record in machines[home] if record["name"] == wanted)
-    if (record.get("seed") or {}).get("method") == _OFFLINE:
-        # No entry says how a machine was seeded, and a guest without cloud-init would not look at another seed.
-        clone.entry["seed"] = {"method": _OFFLINE}
+    method = (record.get("seed") or {}).get("method")
+    if method in _METHODS:
+        # No entry says how a machine was seeded. The guest would not look at another seed, and without one, where
+        # virt_seed says that there is none, it has neither the keys of its users nor, mostly, SSH host keys.
+        clone.entry["seed"] = {"method": method}
     entry = {"name": new_name, "hypervisor": home, **{k: v for k, v in clone.entry.items() if k != "name"}}
     lines = [f"{new_name} is cloned from {wanted} on {home}:", *(f"  {remark}" for remark in clone.remarks)]
     return {
