@@ -177,6 +177,8 @@ def _source(domain: Domain, disk: etree._Element, pools: Pools) -> tuple[DiskSou
     words = f"disk {attribute(disk, 'target', 'dev') or '?'} of machine {domain.name}"
     if disk.find("encryption") is not None or disk.find("source/encryption") is not None:
         raise UnsupportedError(f"{words} is encrypted, and an image is not", where=_WHERE)
+    if disk.find("source/slices") is not None:
+        raise UnsupportedError(f"{words} is only a part of its file, and an image would be all of it", where=_WHERE)
     source = DiskSource.read(disk)
     element = disk.find("source")
     if disk.get("type") == "volume" and element is not None:

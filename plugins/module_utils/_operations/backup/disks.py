@@ -77,6 +77,13 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
             continue
         if element.find("source/encryption") is not None or element.find("encryption") is not None:
             raise UnsupportedError(f"disk {target} of machine {domain.name} is encrypted by QEMU, and is not backed up")
+        if not domain.active and element.find("source/slices") is not None:
+            # QEMU reads what it is told to, and qemu-img all of it.
+            raise UnsupportedError(
+                f"disk {target} of machine {domain.name} is only a part of its file (slices), and is backed up only "
+                "while it is running",
+                hint=f"Start {domain.name} first",
+            )
         image_format = driver_format(element)
         if image_format not in FORMATS:
             raise UnsupportedError(

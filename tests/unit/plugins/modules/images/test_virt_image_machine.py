@@ -283,6 +283,11 @@ def test_what_no_image_is_made_of(machine: Machine, tmp_path: Path) -> None:
     encryption = "<encryption format='luks'><secret type='passphrase' usage='x'/></encryption>"
     machine.disks = DISK.format(format="qcow2", path=machine.disk, target="vda", more=encryption)
     assert "disk vda of machine golden is encrypted" in machine.refusal()
+    whole = DISK.format(format="raw", path=machine.disk, target="vda", more="")
+    part = "<slices><slice type='storage' offset='512' size='1024'/></slices>"
+    machine.disks = whole.replace(f"'{machine.disk}'/>", f"'{machine.disk}'>{part}</source>")
+    assert part in machine.disks
+    assert "disk vda of machine golden is only a part of its file" in machine.refusal()
     machine.disks = (
         "<disk type='network' device='disk'><source protocol='rbd' name='p/i'><host name='h'/></source>"
         "<target dev='vda'/></disk>"

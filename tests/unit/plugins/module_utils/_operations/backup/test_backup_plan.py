@@ -188,6 +188,12 @@ def test_what_cannot_be_backed_up_is_refused(machine: BackupHost) -> None:
     machine.define(rest="<encryption format='luks'/>")
     with pytest.raises(UnsupportedError, match="disk vda of machine web1 is encrypted"):
         plan.plan_backup(machine.conn, "web1", machine.options)
+    part = "<slices><slice type='storage' offset='512' size='1024'/></slices>"
+    more = machine.disk("vdb", "/part.raw", "raw").replace("'/part.raw'/>", f"'/part.raw'>{part}</source>")
+    assert part in more
+    machine.define(more)
+    with pytest.raises(UnsupportedError, match="disk vdb of machine web1 is only a part of its file"):
+        plan.plan_backup(machine.conn, "web1", machine.options)
     machine.define(image_format="vmdk")
     with pytest.raises(UnsupportedError, match="vda of machine web1 is of format vmdk, and is not .*one of raw, qcow2"):
         plan.plan_backup(machine.conn, "web1", machine.options)
