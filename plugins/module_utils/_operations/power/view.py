@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,6 +42,10 @@ _JOBS = {
     "VIR_DOMAIN_PAUSED_SNAPSHOT": "taking a snapshot of it",
     "VIR_DOMAIN_PAUSED_STARTING_UP": "starting it",
 }
+
+
+# libvirt goes on with a start when the run that asked for it has been killed. QEMU is there within seconds.
+_START_SECONDS, _LOOK_SECONDS = 20.0, 0.1
 
 
 class HalfRevertedError(ConflictError):
@@ -109,11 +114,11 @@ class PowerView:
 def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerView:
     """One machine now. pending: says from its two descriptions, the running one first, what waits for power off and on.
 
-    Raises NotFoundError when it is gone.
+    One that libvirt is starting at this moment is waited for, within reason. Raises NotFoundError when it is gone.
     """
     name = handle.name()
     with translate_errors(f"cannot inspect machine {name}"):
-        number, reason = handle.state()
+        number, reason = _state_once_started(handle)
         active, persistent = bool(handle.isActive()), bool(handle.isPersistent())
         running_text = handle.XMLDesc(0)
         state = state_name(number)
@@ -151,6 +156,17 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
         delay_seconds=record["delay_seconds"],
         deleting=work.snapshot if work is not None and work.deleting else None,
     )
+
+
+def _state_once_started(handle: t.Any) -> tuple[int, int]:
+    """libvirt's numbers for the state and its reason."""
+    end = time.monotonic() + _START_SECONDS
+    while True:
+        number, reason = handle.state()
+        starting = (number, reason) == (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP)
+        if not starting or time.monotonic() > end:
+            return number, reason
+        time.sleep(_LOOK_SECONDS)
 
 
 def _busy(name: str, reason: int) -> VirtError | None:

@@ -24,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.power impor
     locks,
     machines,
     selected,
+    view,
     wait,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import PowerRequest
@@ -540,3 +541,30 @@ def test_how_long_those_wait_that_come_after(node: Node, names: tuple[str, ...],
     results = selected.plan_machines(node.conn, PowerSelection(names=names), request)
     selected.preview(results)
     assert machines.last_delay(results, request) == seconds
+
+
+class _Starting:
+    """A machine of which libvirt says so many times that it is being started."""
+
+    def __init__(self, handle: t.Any, times: int) -> None:
+        self._handle = handle
+        self._times = times
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._handle, name)
+
+    def state(self) -> list[int]:
+        self._times -= 1
+        starting = [libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP]
+        return starting if self._times >= 0 else list(self._handle.state())
+
+
+def test_the_end_of_a_start_is_waited_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "_LOOK_SECONDS", 0.01)
+    handle = node.conn.lookupByName("web1")
+    seen = view.view_machine(_Starting(handle, 3))
+    assert (seen.state, seen.refusal) == ("running", None)
+    monkeypatch.setattr(view, "_START_SECONDS", 0.05)
+    seen = view.view_machine(_Starting(handle, 1000))
+    assert seen.state == "paused"
+    assert str(seen.refusal) == "libvirt is starting it. See virsh domjobinfo web1"
