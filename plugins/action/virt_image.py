@@ -10,9 +10,9 @@ import os
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.images import files as image_files
-from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import resolve_checksum
+from ansible_collections.brine.virt.plugins.module_utils._host.images.fetch import check_url, resolve_checksum
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImagePreview, ImageSource, preview
 from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection import (
@@ -21,16 +21,24 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.inspection
     require_whole_file,
 )
 from ansible_collections.brine.virt.plugins.module_utils._host.images.stream import ProgressCallback, no_progress
-from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum, read_content_checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import (
+    Checksum,
+    read_checksum,
+    read_content_checksum,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import (
     check_image_header,
     compression,
     virtual_size,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.image.name import image_name
+from ansible_collections.brine.virt.plugins.plugin_utils._listed_images import find_listed
 from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction
 
-_TIMEOUT_SECONDS = 3600.0
+_TIMEOUT_SECONDS = 3600
+# With these alone, the list of the store's images tells all that the module would say of one that is among them.
+_TOLD_BY_THE_LIST = {"name", "src", "url", "checksum", "timeout", "pool", "known_images"}
+_DEFAULT_POOL = "images"
 
 
 class ActionModule(SendingAction):
@@ -38,12 +46,19 @@ class ActionModule(SendingAction):
 
     module = "brine.virt.virt_image"
 
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """The result of the module."""
+        # In check mode nothing is sent, and so Ansible need not make a remote directory first.
+        self.TRANSFERS_FILES = not self._task.check_mode
+        return super().run(tmp, task_vars)
+
     def have(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
         args = dict(self._task.args)
+        listed = args.get("known_images") if self._task.check_mode else None
         others = args.get("url") or args.get("path") or args.get("state", "present") != "present"
         if not args.get("src") or others:
             # Nothing to send, or a spec that the module refuses in Ansible's own words.
-            return self.run_module(args, task_vars)
+            return listed_url(args, listed) or self.run_module(args, task_vars)
 
         subject = str(args.get("name"))
         return have_file(
@@ -53,7 +68,32 @@ class ActionModule(SendingAction):
             send=lambda path: self.send(path, task_vars, subject),
             check_mode=bool(self._task.check_mode),
             on_progress=self.progress_of(subject, task_vars),
+            listed=listed,
         )
+
+
+def listed_image(args: dict[str, t.Any], listed: t.Any, origin: Checksum) -> dict[str, t.Any] | None:
+    """The module's result for an image that is among those listed, and that came from a file with this checksum.
+
+    args: the task's options. None where the module has to be asked, which may have to say what is wrong with them.
+    """
+    timeout = str(args.get("timeout", _TIMEOUT_SECONDS))
+    if not listed or not set(args) <= _TOLD_BY_THE_LIST or not timeout.isdecimal() or int(timeout) < 1:
+        return None
+    return find_listed(listed, str(args.get("name")), str(args.get("pool", _DEFAULT_POOL)), origin)
+
+
+def listed_url(args: dict[str, t.Any], listed: t.Any) -> dict[str, t.Any] | None:
+    """As listed_image, for an image that the hypervisor would download, and whose checksum the task has."""
+    url, checksum = args.get("url"), args.get("checksum")
+    if not url or not checksum or args.get("src"):
+        return None
+    with contextlib.suppress(VirtError):
+        check_url(str(url), "url")
+        wanted = read_checksum(checksum, "checksum")
+        # What a checksum file says, the hypervisor reads.
+        return listed_image(args, listed, wanted) if isinstance(wanted, Checksum) else None
+    return None
 
 
 def have_file(
@@ -64,14 +104,18 @@ def have_file(
     send: t.Callable[[str], str],
     check_mode: bool,
     on_progress: ProgressCallback = no_progress,
+    listed: t.Any = None,
 ) -> dict[str, t.Any]:
     """Have a file of the controller in the store: the module's result.
 
     args: the task's options; ask: runs the module with such; send: sends the file and says where it is then;
-    on_progress: is told how far the work on the controller is.
+    on_progress: is told how far the work on the controller is; listed: what the store is known to have, in check mode.
     """
     deadline = Deadline(_seconds(args.get("timeout")))
     local = look_at_file(path, args.get("checksum"), args.get("content_checksum"), deadline, on_progress)
+    known = listed_image(args, listed, local.checksum)
+    if known is not None:
+        return known
     args = {**args, "checksum": str(local.checksum)}
     image = local.image
     answer = ask(_with_content(args, image))

@@ -277,6 +277,9 @@ host:
       description:
         - The stored images. C(size_mib) is the space that the image uses, C(virtual_size_mib) the size of the disk that
           a machine sees.
+        - C(provenance) is what the image's file notes of itself, a line for each checksum of the image (C(content)),
+          for each file that it was made of (C(origin)), and for when it was stored. It is null if it notes nothing.
+          It and C(size_bytes) are null if O(uri) leads to another host than the one that the module runs on.
       returned: with V(images) in O(gather_subset)
       type: list
       elements: dict
@@ -287,6 +290,12 @@ host:
           format: qcow2
           size_mib: 512
           virtual_size_mib: 2048
+          path: /var/lib/libvirt/virt-images/debian-0123456789abcdef.qcow2
+          size_bytes: 343932928
+          virtual_size_bytes: 2147483648
+          provenance: |-
+            content sha256:0123456789abcdefc0a2b1d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718
+            stored debian 1764271803123456789
     maintenance:
       description:
         - Since when (C(since)) and why (C(reason)) the hypervisor is in maintenance, as M(brine.virt.virt_maintenance)

@@ -192,6 +192,14 @@ options:
         does not have that.
     type: list
     elements: str
+  known_images:
+    description:
+      - The images of the store, as RV(brine.virt.virt_host_info#module:host.images) has just listed them.
+      - In check mode the hypervisor is not asked again about one of them that is noted to come from the same file, by
+        the hash of O(src), or by O(checksum) for O(url).
+    type: list
+    elements: dict
+    version_added: "1.0.0"
   timeout:
     description:
       - Seconds until a download or a decompression is aborted, and how long to wait for another run that works on the
@@ -480,6 +488,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "keep": {"type": "int"},
     "ignore_unseen": {"type": "bool", "default": False},
     "used_elsewhere": {"type": "list", "elements": "str"},
+    "known_images": {"type": "list", "elements": "dict"},
     "timeout": {"type": "int", "default": 3600},
 }
 

@@ -28,7 +28,7 @@ from .machine_image import machine_source
 SOURCES = ("src", "url", "path", "machine")
 # The options that make sense for some states only.
 _STATES_OF_OPTIONS = {
-    **dict.fromkeys((*SOURCES, "checksum", "content_checksum", "disk", "keep_identity"), ("present",)),
+    **dict.fromkeys((*SOURCES, "checksum", "content_checksum", "disk", "keep_identity", "known_images"), ("present",)),
     "keep": ("pruned",),
     "ignore_unseen": ("absent", "pruned"),
     "used_elsewhere": ("absent", "pruned"),

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import typing as t
 from collections.abc import Callable, Collection
 
 from ..._base.errors import VirtError
 from ..._base.xml import MIB, etree, read_description
-from ..._model.image.name import parse_image_volume
+from ..._model.image.name import PROVENANCE_ATTRIBUTE, parse_image_volume
 from ..connection import VirConnect, by_name, is_local, of_those_there, translate_errors, version_text
 from ..machines.listing import observe_machines
 from ..machines.record import ACTIVE_STATES
@@ -101,7 +103,7 @@ def observe_host(
         )
         host["bridge_details"] = details
     if "images" in subsets:
-        host["images"] = attempt(lambda: _images(conn, image_pool), nothing)
+        host["images"] = attempt(lambda: _images(conn, image_pool, local=local), nothing)
     return {**host, "errors": errors}
 
 
@@ -184,8 +186,8 @@ def _default_machine_type(capabilities: etree._Element, arch: str | None) -> str
     return found[0].get("canonical") if found else None
 
 
-def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:
-    """The stored images: volumes whose name says name and content."""
+def _images(conn: VirConnect, image_pool: str, *, local: bool) -> list[dict[str, t.Any]]:
+    """The stored images: volumes whose name says name and content. local: their files are on this host."""
     with translate_errors(f"cannot list the images in pool {image_pool}"):
         pool = next((p for p in conn.listAllStoragePools() if p.name() == image_pool), None)
         if pool is None or not pool.isActive():
@@ -198,6 +200,8 @@ def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:
     images = []
     for parsed, root in sorted(described, key=lambda entry: entry[0].volume):
         virtual_size = int(root.findtext("capacity") or 0)
+        path = root.findtext("target/path") or ""
+        size_bytes, provenance = _file_facts(path) if local and path else (None, None)
         images.append(
             {
                 "name": parsed.name,
@@ -206,9 +210,26 @@ def _images(conn: VirConnect, image_pool: str) -> list[dict[str, t.Any]]:
                 "format": parsed.format,
                 "size_mib": _mib_rounded_up(int(root.findtext("allocation") or 0)),
                 "virtual_size_mib": _mib_rounded_up(virtual_size) if virtual_size else None,
+                "path": path,
+                "size_bytes": size_bytes,
+                "virtual_size_bytes": virtual_size or None,
+                "provenance": provenance,
             }
         )
     return images
+
+
+def _file_facts(path: str) -> tuple[int | None, str | None]:
+    """The size of an image's file and what it notes of itself, None where that cannot be read.
+
+    One that is still arriving from another hypervisor notes nothing.
+    """
+    size_bytes = provenance = None
+    with contextlib.suppress(OSError):
+        size_bytes = os.stat(path).st_size
+        # As images/provenance.py reads it, which would bring more files along.
+        provenance = os.getxattr(path, PROVENANCE_ATTRIBUTE).decode(errors="replace")
+    return size_bytes, provenance
 
 
 def _mib_rounded_up(size_bytes: int) -> int:

@@ -19,8 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.action.virt_image import have_file, look_at_file
+from ansible_collections.brine.virt.plugins.action.virt_image import have_file, listed_url, look_at_file
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.facts import host as host_facts
 from ansible_collections.brine.virt.plugins.module_utils._host.images import decompress as image_decompress
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.ingest import ImagePreview
@@ -83,15 +85,17 @@ def test_a_qcow2_image_is_as_large_as_its_disk(tmp_path: Path) -> None:
 
 
 class Controller:
-    """A controller with one file, before one hypervisor; counts what is sent."""
+    """A controller with one file, before one hypervisor; counts what is sent, and what is asked."""
 
     def __init__(self, node: t.Any, path: Path) -> None:
         self._node = node
         self.path = path
         self.sent = 0
+        self.asked = 0
 
-    def have(self, *, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
+    def have(self, *, check_mode: bool = False, listed: t.Any = None, **options: t.Any) -> dict[str, t.Any]:
         def ask(args: dict[str, t.Any]) -> dict[str, t.Any]:
+            self.asked += 1
             defaults = {name: option.get("default") for name, option in virt_image.ARGUMENTS.items()}
             try:
                 return have_image({**defaults, **args, "uri": self._node.uri()}, check_mode=check_mode)
@@ -103,7 +107,7 @@ class Controller:
             return str(shutil.copy(path, self.path.parent / "sent"))
 
         args = {"name": "debian", "src": self.path.name, **options}
-        return have_file(str(self.path), args, ask=ask, send=send, check_mode=check_mode)
+        return have_file(str(self.path), args, ask=ask, send=send, check_mode=check_mode, listed=listed)
 
 
 @needs_qemu_img
@@ -229,3 +233,79 @@ def test_the_image_itself_may_be_asked_for(controller: Controller, node: t.Any, 
     for changed in (True, False):
         assert controller.have(content_checksum=f"sha256:{SHA256}")["changed"] is changed
     assert controller.sent == 1
+
+
+@pytest.fixture
+def listed(node: t.Any, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[], list[dict[str, t.Any]]]:
+    """What virt_host_info lists of the store now."""
+    monkeypatch.setattr(host_facts, "is_local", lambda _uri: True)
+
+    def images() -> list[dict[str, t.Any]]:
+        with open_connection(node.uri()) as conn:
+            return list(host_facts.observe_host(conn, subsets=("images",))["images"])
+
+    return images
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("packed", [CONTENT, XZ], ids=["plain", "xz"])
+def test_of_an_image_that_is_listed_nothing_is_asked(
+    controller: Controller, listed: t.Callable[[], list[dict[str, t.Any]]], packed: bytes
+) -> None:
+    controller.path.write_bytes(packed)
+    controller.have()
+    told = controller.have(check_mode=True)
+    controller.asked = 0
+    images = listed()
+    assert controller.have(check_mode=True, listed=images) == told
+    checksum = f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    assert controller.have(check_mode=True, listed=images, checksum=checksum, timeout="60") == told
+    assert controller.asked == 0
+    web = {"name": "debian", "url": "https://example.org/debian", "checksum": checksum}
+    assert listed_url(web, images) == told
+
+
+@needs_qemu_img
+def test_what_the_list_does_not_tell_for_certain_is_asked(
+    controller: Controller, node: t.Any, listed: t.Callable[[], list[dict[str, t.Any]]]
+) -> None:
+    controller.path.write_bytes(CONTENT)
+    controller.have()
+    images = listed()
+    file = node.directory / VOLUME
+    os.removexattr(file, "user.brine.provenance")
+    nameless = listed()
+    file.unlink()
+    (node.directory / f"debian-{'0' * 16}.raw").write_bytes(b"other")
+    cases: list[dict[str, t.Any]] = [
+        {"listed": nameless},
+        {"listed": images, "content_checksum": f"sha256:{SHA256}"},
+        {"listed": images, "pool": "others"},
+        {"listed": images, "timeout": 0},
+    ]
+    for options in cases:
+        controller.asked = 0
+        controller.have(check_mode=True, **options)
+        assert controller.asked == 1, options
+
+
+@needs_qemu_img
+@pytest.mark.parametrize(
+    "web",
+    [
+        {"url": "https://example.org/debian", "checksum": "https://example.org/SHA256SUMS"},
+        {"url": "https://example.org/debian", "checksum": f"sha256:{'0' * 64}"},
+        {"url": "https://example.org/debian", "checksum": "sha256:0"},
+        {"url": "https://example.org/debian"},
+        {"url": "example.org", "checksum": f"sha256:{SHA256}"},
+        {"url": "https://example.org/debian", "checksum": f"sha256:{SHA256}", "path": "/image"},
+        {"url": "https://example.org/debian", "checksum": f"sha256:{SHA256}", "src": "image"},
+        {"path": "/image", "checksum": f"sha256:{SHA256}"},
+    ],
+)
+def test_what_only_the_hypervisor_can_tell_of_a_download_is_asked(
+    controller: Controller, listed: t.Callable[[], list[dict[str, t.Any]]], web: dict[str, t.Any]
+) -> None:
+    controller.path.write_bytes(CONTENT)
+    controller.have()
+    assert listed_url({"name": "debian", **web}, listed()) is None

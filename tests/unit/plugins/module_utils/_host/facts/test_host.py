@@ -171,6 +171,10 @@ def test_pools(node_uri: str) -> None:
                     "format": "qcow2",
                     "size_mib": 513,
                     "virtual_size_mib": 2048,
+                    "path": "/var/lib/libvirt/brine/debian-0123456789abcdef.qcow2",
+                    "size_bytes": None,
+                    "virtual_size_bytes": 2 << 30,
+                    "provenance": None,
                 }
             ],
         ),
