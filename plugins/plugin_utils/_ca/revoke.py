@@ -47,6 +47,11 @@ def revocation_lists(
     return "".join(text for _path, text, _is_new in lists)
 
 
+def _serial(entry: str) -> int | None:
+    """The number that an entry is, however it is written; None for a CN."""
+    return int(entry.replace(":", ""), 16) if _SERIAL.fullmatch(entry) else None
+
+
 def _find_serials(
     ca_store: CaStore, revoked: Sequence[str], trusted: Container[x509.Certificate], *, ignore_unissued: bool
 ) -> dict[bytes, set[int]]:
@@ -55,7 +60,7 @@ def _find_serials(
     wanted: dict[bytes, set[int]] = {}
     issued = list(ca_store.certificates()) if revoked else []
     for index, entry in enumerate(revoked):
-        serial = int(entry.replace(":", ""), 16) if _SERIAL.fullmatch(entry) else None
+        serial = _serial(entry)
         if serial is not None and not 0 < serial.bit_length() < 160:
             raise InputError(
                 f"{entry} is no serial number of a certificate, which has 1 to 159 bits. Is it a fingerprint?",
@@ -84,13 +89,14 @@ def accepted_by(ca_store: CaStore, revoked: Sequence[str], revocations: str, tru
     revocations: the lists of all authorities; trusts: the fingerprints of those that a host trusts.
     """
     listed = certs.revoked_in(revocations)
+    serials = {_serial(entry) for entry in revoked}
     found = {
         (certs.common_name(one), certs.subject(ca.certificate))
         for one in ca_store.certificates()
         for ca in ca_store.all
         if one.issuer == ca.certificate.subject
         and ca.fingerprint in trusts
-        and {certs.common_name(one), f"{one.serial_number:x}"} & set(revoked)
+        and (certs.common_name(one) in revoked or one.serial_number in serials)
         and (one.issuer, one.serial_number) not in listed
     }
     return [
