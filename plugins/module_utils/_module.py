@@ -140,7 +140,7 @@ class VirtModule(AnsibleModule):
             nested = argument.get("options", {}) if isinstance(value, dict) else {}
             numbers = {name: value, **{f"{name}.{inner}": value.get(inner) for inner in nested}}
             for where, number in numbers.items():
-                # Not a bool, which is an int to Python, and never a float that is no number.
+                # A float that is not a number (nan) is within no limits. A bool, an int to Python, always is.
                 if isinstance(number, (int, float)) and not -_GREATEST <= number <= _GREATEST:
                     with mistakes.noted():
                         raise InputError(f"{number} is out of range", where=where, hint=f"Give at most {_GREATEST}")
