@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How long the playbook `provision` takes for many machines that are not started, and again when nothing is to be done.
 
-Beside it stands the floor: on both hypervisors at once, `qemu-img create` and `virsh define` for one machine after the
-other, with the same disks and the same XML. Everything is timed on the controller, so that SSH and Ansible's own work
-are in it; the removal between the rounds is not.
+Beside it stand `qemu-img create` and `virsh define` for one machine after the other, with the same disks and the same
+XML: in one loop, which the limit is for, and in a loop on each hypervisor at the same time, which is the floor.
+Everything is timed on the controller, so that SSH and Ansible's own work are in it; the removal between the rounds is
+not.
 """
 
 from __future__ import annotations
@@ -77,8 +78,12 @@ class Provisions:
 
     def run(self) -> dict[str, list[float]]:
         """All seconds, by what they were taken for."""
-        seconds: dict[str, list[float]] = {"tools": [], "provision": [], "again": []}
-        ways = {"tools": self._tools, "provision": lambda: self._provision(MACHINES)}
+        seconds: dict[str, list[float]] = {"loop": [], "loops": [], "provision": [], "again": []}
+        ways: dict[str, t.Callable[[], t.Any]] = {
+            "loop": self._loop,
+            "loops": lambda: self._tools(FLEET),
+            "provision": lambda: self._provision(MACHINES),
+        }
         for number in range(self._rounds):
             print(f"   round {number + 1} of {self._rounds}", flush=True)
             for way in list(ways) if number % 2 else reversed(ways):
@@ -112,11 +117,15 @@ class Provisions:
         self.tasks = text.count("\nTASK [")
         must(" changed=0 " in text and " changed=1 " not in text, f"the second run has changed something:\n{text}")
 
-    def _tools(self) -> None:
-        """The two programs that nobody can do without, for each machine, on both hosts at once."""
+    def _loop(self) -> None:
+        for host in FLEET:
+            self._tools([host])
+
+    def _tools(self, hosts: Sequence[str]) -> None:
+        """The two programs that nobody can do without, for each machine of these hosts, on all of them at once."""
         lab = str(self._cloud.root / "tests/lab/lab")
         running = []
-        for host in FLEET:
+        for host in hosts:
             create = f"qemu-img create -q -f qcow2 -b $image -F qcow2 {IMAGES}/$m-system.qcow2 512M"
             script = (
                 f"set -e; image=$(ls {STORE}/tiny-*.qcow2);"
@@ -142,7 +151,8 @@ def table(seconds: Mapping[str, Sequence[float]], tasks: int) -> str:
     """Medians, their ratio, and what it should be."""
     median = {way: statistics.median(samples) for way, samples in seconds.items()}
     words = {
-        "tools": f"qemu-img create, virsh define: {MACHINES} machines",
+        "loop": f"qemu-img create, virsh define: {MACHINES} machines",
+        "loops": "the same in a loop on each hypervisor at once",
         "provision": f"the playbook provision: {MACHINES} machines",
         "again": f"provision of {AGAIN} machines again",
     }
@@ -151,13 +161,14 @@ def table(seconds: Mapping[str, Sequence[float]], tasks: int) -> str:
         f" in {len(seconds[way])} runs"
         for way, text in words.items()
     ]
-    ratio = median["provision"] / median["tools"]
+    ratio, floor = (median["provision"] / median[way] for way in ("loop", "loops"))
     verdict = "met" if ratio <= LIMIT else "NOT MET"
     return "\n".join(
         [
             *lines,
             "",
-            f"{verdict}: provision takes {ratio:.2f} times the bare tools, the limit is {LIMIT:g}",
+            f"{verdict}: provision takes {ratio:.2f} times the bare tools in a loop, the limit is {LIMIT:g}",
+            f"it takes {floor:.2f} times the loops on both hypervisors at once",
             f"a second run prints {tasks} tasks",
         ]
     )
