@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import typing as t
 from dataclasses import dataclass
 
@@ -37,8 +38,9 @@ from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import 
 
 _TIMEOUT_SECONDS = 3600
 # With these alone, the list of the store's images tells all that the module would say of one that is among them.
-_TOLD_BY_THE_LIST = {"name", "src", "url", "checksum", "timeout", "pool", "known_images"}
+_TOLD_BY_THE_LIST = {"name", "src", "url", "checksum", "timeout", "pool"}
 _DEFAULT_POOL = "images"
+_USUAL_SECONDS = re.compile(r"[1-9][0-9]{0,8}")
 
 
 class ActionModule(SendingAction):
@@ -55,6 +57,9 @@ class ActionModule(SendingAction):
     def have(self, task_vars: dict[str, t.Any] | None) -> dict[str, t.Any]:
         args = dict(self._task.args)
         listed = args.get("known_images") if self._task.check_mode else None
+        if args.get("state", "present") == "present":
+            # It is for here. With another state the module says that it does not belong there.
+            args.pop("known_images", None)
         others = args.get("url") or args.get("path") or args.get("state", "present") != "present"
         if not args.get("src") or others:
             # Nothing to send, or a spec that the module refuses in Ansible's own words.
@@ -77,10 +82,10 @@ def listed_image(args: dict[str, t.Any], listed: t.Any, origin: Checksum) -> dic
 
     args: the task's options. None where the module has to be asked, which may have to say what is wrong with them.
     """
-    timeout = str(args.get("timeout", _TIMEOUT_SECONDS))
-    if not listed or not set(args) <= _TOLD_BY_THE_LIST or not timeout.isdecimal() or int(timeout) < 1:
+    usual = set(args) <= _TOLD_BY_THE_LIST and ("src" in args) != ("url" in args) and bool(args.get("name"))
+    if not listed or not usual or not _USUAL_SECONDS.fullmatch(str(args.get("timeout", _TIMEOUT_SECONDS))):
         return None
-    return find_listed(listed, str(args.get("name")), str(args.get("pool", _DEFAULT_POOL)), origin)
+    return find_listed(listed, str(args["name"]), str(args.get("pool", _DEFAULT_POOL)), origin)
 
 
 def listed_url(args: dict[str, t.Any], listed: t.Any) -> dict[str, t.Any] | None:

@@ -278,7 +278,8 @@ host:
         - The stored images. C(size_mib) is the space that the image uses, C(virtual_size_mib) the size of the disk that
           a machine sees.
         - C(provenance) is what the image's file notes of itself, a line for each checksum of the image (C(content)),
-          for each file that it was made of (C(origin)), and for when it was stored. It is null if it notes nothing.
+          for each file that it was made of (C(origin)), and for when it was stored. It is null if it notes nothing, if
+          the image is still arriving, and if the user may not read the file.
           It and C(size_bytes) are null if O(uri) leads to another host than the one that the module runs on.
       returned: with V(images) in O(gather_subset)
       type: list
@@ -291,7 +292,7 @@ host:
           size_mib: 512
           virtual_size_mib: 2048
           path: /var/lib/libvirt/virt-images/debian-0123456789abcdef.qcow2
-          size_bytes: 343932928
+          size_bytes: 536870912
           virtual_size_bytes: 2147483648
           provenance: |-
             content sha256:0123456789abcdefc0a2b1d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718

@@ -194,7 +194,7 @@ options:
     elements: str
   known_images:
     description:
-      - The images of the store, as RV(brine.virt.virt_host_info#module:host.images) has just listed them.
+      - The images of O(pool), as RV(brine.virt.virt_host_info#module:host.images) has just listed them.
       - In check mode the hypervisor is not asked again about one of them that is noted to come from the same file, by
         the hash of O(src), or by O(checksum) for O(url).
     type: list

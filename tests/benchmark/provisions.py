@@ -40,7 +40,7 @@ class Provisions:
 
     def __init__(self, cloud: Cloud, rounds: int) -> None:
         self._cloud = cloud
-        # An even number: each way comes first as often as second.
+        # An even number: each way comes as often before another one as after it.
         self._rounds = rounds + rounds % 2
         self._names = {f"bench{number:03}": FLEET[number % len(FLEET)] for number in range(MACHINES)}
         self.tasks = 0

@@ -222,13 +222,15 @@ def _images(conn: VirConnect, image_pool: str, *, local: bool) -> list[dict[str,
 def _file_facts(path: str) -> tuple[int | None, str | None]:
     """The size of an image's file and what it notes of itself, None where that cannot be read.
 
-    One that is still arriving from another hypervisor notes nothing.
+    What one notes that is still arriving from another hypervisor, its first bytes last, is not told.
     """
     size_bytes = provenance = None
     with contextlib.suppress(OSError):
         size_bytes = os.stat(path).st_size
-        # As images/provenance.py reads it, which would bring more files along.
-        provenance = os.getxattr(path, PROVENANCE_ATTRIBUTE).decode(errors="replace")
+        # As images/provenance.py and images/listing.py read it, which would bring more files along.
+        with open(path, "rb") as file:
+            if any(file.read(4)) or path.endswith(".raw"):
+                provenance = os.getxattr(path, PROVENANCE_ATTRIBUTE).decode(errors="replace")
     return size_bytes, provenance
 
 

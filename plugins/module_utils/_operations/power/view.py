@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 import time
 import typing as t
@@ -44,7 +45,8 @@ _JOBS = {
 }
 
 
-# libvirt goes on with a start when the run that asked for it has been killed. QEMU is there within seconds.
+# libvirt goes on with a start when the run that asked for it has been killed. QEMU is there within seconds; for all
+# machines of a run together no more than this is waited, as it may hold locks.
 _START_SECONDS, _LOOK_SECONDS = 20.0, 0.1
 
 
@@ -160,13 +162,18 @@ def view_machine(handle: t.Any, *, pending: PendingOf | None = None) -> PowerVie
 
 def _state_once_started(handle: t.Any) -> tuple[int, int]:
     """libvirt's numbers for the state and its reason."""
-    end = time.monotonic() + _START_SECONDS
     while True:
         number, reason = handle.state()
         starting = (number, reason) == (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP)
-        if not starting or time.monotonic() > end:
+        if not starting or time.monotonic() > _end_of_waiting():
             return number, reason
         time.sleep(_LOOK_SECONDS)
+
+
+@functools.cache
+def _end_of_waiting() -> float:
+    """When this process has waited for starts long enough, from the first one on; on the clock of time.monotonic."""
+    return time.monotonic() + _START_SECONDS
 
 
 def _busy(name: str, reason: int) -> VirtError | None:

@@ -300,6 +300,10 @@ def test_what_the_list_does_not_tell_for_certain_is_asked(
         {"url": "example.org", "checksum": f"sha256:{SHA256}"},
         {"url": "https://example.org/debian", "checksum": f"sha256:{SHA256}", "path": "/image"},
         {"url": "https://example.org/debian", "checksum": f"sha256:{SHA256}", "src": "image"},
+        {"url": "https://example.org/debian", "checksum": f"sha256:{SHA256}", "src": ""},
+        {"url": "https://example.org/debian", "checksum": f"sha256:{SHA256}", "timeout": 2**31},
+        {"url": "https://example.org/debian", "checksum": f"sha256:{SHA256}", "timeout": "soon"},
+        {"url": "https://example.org/debian", "checksum": f"sha256:{SHA256}", "name": None},
         {"path": "/image", "checksum": f"sha256:{SHA256}"},
     ],
 )

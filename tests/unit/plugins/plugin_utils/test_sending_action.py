@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -31,7 +32,7 @@ def test_both_are_such_actions() -> None:
 
 @pytest.fixture
 def run(tmp_path: Path, fixtures: Path, other_process: dict[str, str]) -> t.Callable[..., str]:
-    def run(task: dict[str, t.Any], *options: str) -> str:
+    def run(task: dict[str, t.Any], *options: str, **more: t.Any) -> str:
         play = {
             "hosts": "localhost",
             "connection": "local",
@@ -39,6 +40,7 @@ def run(tmp_path: Path, fixtures: Path, other_process: dict[str, str]) -> t.Call
             "module_defaults": {"group/brine.virt.virt": {"uri": f"test://{fixtures}/node.xml"}},
             "vars": {"ansible_python_interpreter": sys.executable},
             "tasks": [task],
+            **more,
         }
         (tmp_path / "play.yml").write_text(json.dumps([play]))
         environment = {
@@ -75,6 +77,32 @@ def test_a_file_is_sent_once_the_module_lacks_it(run: t.Callable[..., str], tmp_
     assert "virStorageVolUpload" in said
     for word in ("_sent_files", "_only_asked", "needed_files"):
         assert f'"{word}"' not in said.partition("fatal:")[2]
+
+
+@pytest.mark.slow
+def test_in_check_mode_nothing_is_run_on_the_hypervisor_for_an_image_that_is_listed(
+    run: t.Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "data.raw").write_bytes(b"\x01" * 1024)
+    sha256 = hashlib.sha256(b"\x01" * 1024).hexdigest()
+    volume = f"data-{sha256[:16]}.raw"
+    listed = {
+        "name": "data",
+        "volume": volume,
+        "pool": "images",
+        "path": f"/images/{volume}",
+        "size_bytes": 1024,
+        "virtual_size_bytes": 1024,
+        "provenance": f"content sha256:{sha256}",
+    }
+    task = {"brine.virt.virt_image": {"name": "data", "src": "data.raw", "known_images": [listed]}}
+    # A module that is run fails.
+    nothing: dict[str, t.Any] = {"module_defaults": {}, "vars": {"ansible_python_interpreter": "/none/python"}}
+    said = run(task, "--check", **nothing)
+    assert "ok: [localhost]" in said, said
+    assert f'"path": "/images/{volume}"' in said
+    assert not (tmp_path / "remote").exists()
+    assert "/none/python" in run(task, **nothing).partition("fatal: ")[2]
 
 
 @pytest.mark.parametrize("module", ["virt_volume", "virt_image"])
