@@ -280,7 +280,8 @@ host:
         - C(provenance) is what the image's file notes of itself, a line for each checksum of the image (C(content)),
           for each file that it was made of (C(origin)), and for when it was stored. It is null if it notes nothing, if
           the image is still arriving, and if the user may not read the file.
-          It and C(size_bytes) are null if O(uri) leads to another host than the one that the module runs on.
+          It and C(size_bytes) are null if O(uri) leads to another host than the one that the module runs on,
+          and for a file that gives no answer, as on a file server that is gone.
       returned: with V(images) in O(gather_subset)
       type: list
       elements: dict

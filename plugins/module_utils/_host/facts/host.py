@@ -13,7 +13,15 @@ from collections.abc import Callable, Collection
 from ..._base.errors import VirtError
 from ..._base.xml import MIB, etree, read_description
 from ..._model.image.name import PROVENANCE_ATTRIBUTE, parse_image_volume
-from ..connection import VirConnect, by_name, is_local, of_those_there, translate_errors, version_text
+from ..connection import (
+    VirConnect,
+    by_name,
+    is_local,
+    map_in_threads,
+    of_those_there,
+    translate_errors,
+    version_text,
+)
 from ..machines.listing import observe_machines
 from ..machines.record import ACTIVE_STATES
 from .cpu_baseline import observe_guest_cpu
@@ -23,6 +31,9 @@ from .pools import observe_pools
 from .system import observe_bridge_details, read_release, read_uptime_seconds
 
 DEFAULT_IMAGE_POOL = "images"
+# So long all files of images together have to say what they are, and so many are asked at once.
+_ANSWER_SECONDS = 5
+_FILES_AT_ONCE = 16
 # What is asked of a hypervisor beside what it is; each is calls of its own.
 SUBSETS = ("capabilities", "machines", "pools", "networks", "images")
 
@@ -103,7 +114,7 @@ def observe_host(
         )
         host["bridge_details"] = details
     if "images" in subsets:
-        host["images"] = attempt(lambda: _images(conn, image_pool, local=local), nothing)
+        host["images"] = attempt(lambda: _images(conn, image_pool, errors, local=local), nothing)
     return {**host, "errors": errors}
 
 
@@ -186,8 +197,11 @@ def _default_machine_type(capabilities: etree._Element, arch: str | None) -> str
     return found[0].get("canonical") if found else None
 
 
-def _images(conn: VirConnect, image_pool: str, *, local: bool) -> list[dict[str, t.Any]]:
-    """The stored images: volumes whose name says name and content. local: their files are on this host."""
+def _images(conn: VirConnect, image_pool: str, errors: list[str], *, local: bool) -> list[dict[str, t.Any]]:
+    """The stored images: volumes whose name says name and content. local: their files are on this host.
+
+    errors: gets a line for each whose file gives no answer; what it notes is not known then. Raises VirtError.
+    """
     with translate_errors(f"cannot list the images in pool {image_pool}"):
         pool = next((p for p in conn.listAllStoragePools() if p.name() == image_pool), None)
         if pool is None or not pool.isActive():
@@ -197,11 +211,18 @@ def _images(conn: VirConnect, image_pool: str, *, local: bool) -> list[dict[str,
             [(parsed, v) for parsed, v in volumes if parsed],
             lambda image: (image[0], read_description(f"volume {image[0].volume}", image[1].XMLDesc())),
         )
+    described.sort(key=lambda entry: entry[0].volume)
+    paths = [root.findtext("target/path") or "" for _parsed, root in described] if local else []
+    # As with pools: libvirt answers of its own memory, and a server that is gone lets whoever asks wait for ever.
+    answers = map_in_threads(_file_facts, paths, threads=_FILES_AT_ONCE, timeout_seconds=_ANSWER_SECONDS)
+    facts = dict(zip(paths, answers))  # noqa: B905 - not in Python 3.9
+    errors += [f"image file {path}: {answer.error}" for path, answer in facts.items() if answer.error is not None]
     images = []
-    for parsed, root in sorted(described, key=lambda entry: entry[0].volume):
+    for parsed, root in described:
         virtual_size = int(root.findtext("capacity") or 0)
         path = root.findtext("target/path") or ""
-        size_bytes, provenance = _file_facts(path) if local and path else (None, None)
+        answer = facts.get(path)
+        size_bytes, provenance = (None, None) if answer is None or answer.value is None else answer.value
         images.append(
             {
                 "name": parsed.name,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 from dataclasses import replace
 from pathlib import Path
@@ -185,6 +186,29 @@ def test_pools(node_uri: str) -> None:
 def test_images_are_the_volumes_with_such_names(node_uri: str, pool: str, images: list[dict[str, t.Any]]) -> None:
     with open_connection(node_uri, read_only=True) as conn:
         assert observe_host(conn, image_pool=pool)["images"] == images
+
+
+def test_an_image_whose_file_gives_no_answer_hides_nothing_else(
+    tmp_path: Path, node_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent, other = "debian-0123456789abcdef.qcow2", "alpine-0123456789abcdef.raw"
+    # Nobody ever writes into it: whoever opens it waits, as with a file of an NFS server that is gone.
+    os.mkfifo(tmp_path / silent)
+    (tmp_path / other).write_bytes(bytes(512))
+    monkeypatch.setattr(host_facts, "is_local", lambda _uri: True)
+    monkeypatch.setattr(host_facts, "_ANSWER_SECONDS", 0.5)
+    with open_connection(node_uri) as conn:
+        pool = conn.storagePoolCreateXML(
+            f"<pool type='dir'><name>store</name><target><path>{tmp_path}</path></target></pool>"
+        )
+        for name in (silent, other):
+            pool.createXML(f"<volume><name>{name}</name><capacity unit='M'>1</capacity></volume>")
+        found = observe_host(conn, image_pool="store", subsets=["images"])
+    assert [(image["name"], image["size_bytes"], image["provenance"]) for image in found["images"]] == [
+        ("alpine", 512, None),
+        ("debian", None, None),
+    ]
+    assert found["errors"] == [f"image file {tmp_path}/{silent}: no answer within 0.5 s"]
 
 
 @pytest.mark.parametrize(
