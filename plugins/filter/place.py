@@ -111,7 +111,8 @@ options:
       - The same applies to a machine that is to be started, is off on a hypervisor that answered, and was seen before
         on one that did not (O(homes), O(last_seen)). What is there may be an old definition, and the machine would run
         twice.
-      - A machine whose entry names a hypervisor that answered is only refused if it was seen on one that did not.
+      - A machine whose entry names a hypervisor that answered is only refused if it was seen on one that did not, or
+        that is not in O(hosts).
     type: str
     choices:
       refuse: it is returned in C(refused_machines)
@@ -134,7 +135,8 @@ options:
     description:
       - By the name of a machine, the hypervisors where the live inventory or the file of host keys has seen it, as
         P(brine.virt.last_seen#lookup) returns them. A machine that is on none of the hypervisors that answered, and was
-        seen on one that is not in O(hosts) at all, is treated according to O(unseen), also if it is to be removed.
+        seen on one that is not in O(hosts) at all, is treated according to O(unseen), also if it is to be removed, and
+        if its entry names another one.
     type: dict
   where:
     description:

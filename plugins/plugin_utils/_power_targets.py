@@ -103,7 +103,9 @@ def _may_run_elsewhere(
     """The machines that are off on a hypervisor, were seen on one that says nothing now, and are to be started: why
     they are not, in words, by hypervisor and name. What stands here may be an old definition of one that runs there.
 
-    Naming the hypervisor says which one is meant.
+    Naming the hypervisor says which one is meant. One that has left the inventory does not count: a machine that was
+    off when it was moved away from there is still known there unless the file of host keys was brought up to date
+    between the two, and that file may be another account's or another cloud's.
     """
     if given.get("state") != "running" or _words(given.get("on")):
         return {}

@@ -179,38 +179,55 @@ def check_whole(machine: Machine, where: str) -> None:
 
 
 def unseen(
-    machine: Machine, silent: Mapping[str, str], options: PlacementOptions, seen: Sequence[str | None]
+    machine: Machine,
+    hosts: t.Container[str],
+    silent: Mapping[str, str],
+    options: PlacementOptions,
+    seen: Sequence[str | None],
 ) -> tuple[str | None, str] | None:
     """Why a machine that lives on no hypervisor which answered is not to be made now, or None.
 
-    seen: where it lived when the inventory was made, None where that had it nowhere, and then where it is known to be
-    by other means. With the reason comes the hypervisor that it belongs to, where that is known. Why that one did not
-    answer is not repeated for each machine: silent has it.
+    hosts: all hypervisors, silent: those that did not answer. seen: where it lived when the inventory was made, None
+    where that had it nowhere, and then where it is known to be by other means. With the reason comes the hypervisor
+    that it belongs to, where that is known. Why that one did not answer is not repeated for each machine: silent has
+    it.
     """
     home = machine.hypervisor
     if home is not None and home in silent:
         return home, f"it is meant for {home}, {no_answer([home], silent)}"
-    if not silent or options.unseen == "place":
+    if options.unseen == "place":
         return None
     first = next(iter(seen), None)
     if home is None and first is not None and first in silent:
         return first, f"it is on {first}, as the inventory says, {no_answer([first], silent)}"
     elsewhere = silent_among(seen, silent)
     if elsewhere:
-        # An entry that names another one may be older than a move. Without one, it may have gone elsewhere since.
-        said = f"its entry says {home}, and it" if home is not None else "it"
+        # Without an entry that names one, it may have gone elsewhere since.
         return elsewhere[0] if home is not None else None, (
-            f"{said} was seen on {' and '.join(elsewhere)}, {no_answer(elsewhere, silent)}: created on "
-            f"{home or 'another one'} as well, it would exist twice, with the same addresses. "
-            f"{_way_out(elsewhere[0], silent)}"
+            f"{_made_twice(home, elsewhere, no_answer(elsewhere, silent))} {_way_out(elsewhere[0], silent)}"
         )
-    if home is not None:
+    left = left_among(seen, hosts)
+    if left:
+        return None, f"{_made_twice(home, left, _not_there(left))} {_way_back(left[0])}"
+    if home is not None or not silent:
         return None
     remedy = "Bring that hypervisor back" if any(map(was_asked, silent.values())) else "Run it without --limit"
     return None, (
         f"it may be on {' or '.join(silent)}, {no_answer(silent, silent)}; created on another one, it would exist "
         f"twice, with the same addresses. {remedy}, or name this machine's hypervisor, or place it with "
         "-e virt_unseen=place"
+    )
+
+
+def _made_twice(home: str | None, seen: Sequence[str], why: str) -> str:
+    """A sentence that says why a machine is not made: it was seen elsewhere, and why nothing is known of it there.
+
+    home: the hypervisor that its entry names, which may be older than a move.
+    """
+    said = f"its entry says {home}, and it" if home is not None else "it"
+    return (
+        f"{said} was seen on {' and '.join(seen)}, {why}: created on {home or 'another one'} as well, it would exist "
+        "twice, with the same addresses."
     )
 
 
@@ -223,7 +240,8 @@ def started_twice(
     seen: t.Iterable[str | None],
 ) -> tuple[str, str] | None:
     """Why a machine is not to be started where it is off, or None: it may run where nobody answers, and what is here be
-    an old definition of it.
+    an old definition of it. A hypervisor that has left the inventory does not count: a machine that was off when it was
+    moved away from there is still known there unless the file of host keys was brought up to date between the two.
 
     found, state: where it is, and its state there; seen: where it was when the inventory was made, or is known to be by
     other means.
@@ -260,30 +278,30 @@ def no_answer(hosts: t.Iterable[str], silent: Mapping[str, str]) -> str:
     return f"which {' or '.join(words[one] for one in (True, False) if one in asked)}"
 
 
-def left_behind(
-    machine: Machine,
-    hosts: t.Container[str],
-    last_seen: Mapping[str, Sequence[str]] | None,
-    options: PlacementOptions,
-    *,
-    to_remove: bool = False,
-) -> tuple[None, str] | None:
-    """Why a machine that was seen on a hypervisor which nobody asks any more is not to be made now, or None.
+def left_among(seen: t.Iterable[str | None], hosts: t.Container[str]) -> list[str]:
+    """Those of the hypervisors where a machine was seen that are not among the hypervisors now."""
+    return [host for host in dict.fromkeys(seen) if host is not None and host not in hosts]
 
-    to_remove: why it is not known whether it is gone.
-    """
-    if machine.hypervisor is not None or options.unseen == "place":
+
+def not_removed(
+    hosts: t.Container[str], options: PlacementOptions, seen: t.Iterable[str | None]
+) -> tuple[None, str] | None:
+    """Why it is not known whether a machine that is to be removed is gone, or None: it was seen on a hypervisor that
+    nobody asks any more."""
+    left = left_among(seen, hosts)
+    if options.unseen == "place" or not left:
         return None
-    gone = [host for host in (last_seen or {}).get(machine.name, ()) if host not in hosts]
-    if not gone:
-        return None
-    seen = f"was seen on {' and '.join(gone)}, which is not among the hypervisors now"
-    never_back = f"If it never comes back, take it out for good: brine.virt.retire -e from={gone[0]} -e lost=true"
-    if to_remove:
-        return None, f"it is to be removed, and {seen}. Put that hypervisor back into the inventory. {never_back}"
-    return None, (
-        f"it {seen}; created on another one, it would exist twice, with the same addresses. Put that hypervisor back "
-        "into the inventory, or name this machine's hypervisor, or place it with -e virt_unseen=place. "
-        f"{never_back}. If it is another cloud that has a machine of this name there, give each cloud its own file of "
-        "host keys: known_hosts of its live inventory, and virt_known_hosts"
+    return None, f"it is to be removed, and was seen on {' and '.join(left)}, {_not_there(left)}. {_way_back(left[0])}"
+
+
+def _not_there(left: Sequence[str]) -> str:
+    return f"which {'is' if len(left) == 1 else 'are'} not among the hypervisors now"
+
+
+def _way_back(host: str) -> str:
+    return (
+        "Put that hypervisor back into the inventory. If it never comes back, take it out for good: "
+        f"brine.virt.retire -e from={host} -e lost=true. If you know that the machine is not there, add "
+        "-e virt_unseen=place. If it is another cloud that has a machine of this name there, give each cloud its own "
+        "file of host keys: known_hosts of its live inventory, and virt_known_hosts"
     )

@@ -26,7 +26,6 @@ from .homes import (
     check_whole,
     halted,
     homes_of,
-    left_behind,
     started_twice,
     unfit_claims,
     unseen,
@@ -103,8 +102,7 @@ def place(
         seen = [(homes or {}).get(machine.name), *(last_seen or {}).get(machine.name, ())]
         # What an interrupted run has left of it is no machine yet, and says nothing of one on another hypervisor.
         if not running_on or (running_on[0], machine.name) in unfinished:
-            refusal = unseen(machine, silent, options, seen)
-            refusal = refusal or left_behind(machine, hosts, last_seen, options)
+            refusal = unseen(machine, hosts, silent, options, seen)
             if running_on:
                 refusal = refusal or halted(machine, running_on[0], capacities[running_on[0]])
         elif len(running_on) == 1:

@@ -12,7 +12,7 @@ from ...module_utils._base.errors import ConflictError, InputError, VirtError
 from ...module_utils._model.spec.machine import Machine
 from .._one_home import one_home
 from .capacity import HostCapacity
-from .homes import between_two, homes_of, left_behind, no_answer, silent_among
+from .homes import between_two, homes_of, no_answer, not_removed, silent_among
 from .options import PlacementOptions
 
 
@@ -61,7 +61,7 @@ def find_removals(
         seen = [homes.get(machine.name), *(last_seen or {}).get(machine.name, ())]
         unseen = _unseen(machine, home, silent, options, seen)
         if unseen is None and home is None:
-            unseen = left_behind(machine, {*capacities, *silent}, last_seen, options, to_remove=True)
+            unseen = not_removed({*capacities, *silent}, options, seen)
         if unseen is not None:
             found.refused[index] = unseen
         elif home is None:

@@ -154,11 +154,12 @@ def _left(cloud: Cloud) -> None:
     hosts = (cloud.inventory / "hosts.yml").read_text(encoding="utf-8")
     without = cloud.build / "scenario-hosts-without.yml"
     without.write_text(re.sub(r"^    hv2:\n(?:      .*\n)+", "", hosts, flags=re.MULTILINE), encoding="utf-8")
-    wanted = json.dumps({"virt_vms": [{**TINY, "name": "left1"}], "virt_provision_wait": False})
-    for words, status, said in (
-        ((), 2, "left1 was not provisioned: it was seen on hv2, which is not among the hypervisors now"),
-        (("-e", "virt_unseen=place", "--check"), 0, "left1 goes to hv1"),
+    for entry, words, status, said in (
+        ({}, (), 2, "left1 was not provisioned: it was seen on hv2, which is not among the hypervisors now"),
+        ({"hypervisor": "hv1"}, (), 2, "left1 was not provisioned: its entry says hv1, and it was seen on hv2, which"),
+        ({}, ("-e", "virt_unseen=place", "--check"), 0, "left1 goes to hv1"),
     ):
+        wanted = json.dumps({"virt_vms": [{**TINY, "name": "left1", **entry}], "virt_provision_wait": False})
         answer = cloud.run(
             str(cloud.bin / "ansible-playbook"), "-i", str(without), "brine.virt.provision", "-e", wanted, *words
         )
