@@ -69,7 +69,8 @@ options:
     default: true
   phase:
     description:
-      - V(look) finds out which firewall the host has, and by which addresses other hosts know it.
+      - V(look) finds out which firewall the host has, by which addresses other hosts know it, and which of the
+        addresses in O(said) the firewall keeps out now.
       - V(prepare) compares the rules and, if they differ, starts the switch, which applies the change three
         seconds later.
       - M(brine.virt.virt_switch) does the rest.
@@ -145,6 +146,14 @@ addresses:
   type: list
   elements: str
   sample: [192.0.2.11, "2001:db8::11"]
+kept_out:
+  description:
+    - The addresses in O(said) that do not certainly reach libvirt and all migration ports now. What the firewall
+      accepts only under other conditions, such as from an interface, does not count.
+  returned: with O(phase=look)
+  type: list
+  elements: str
+  sample: [192.0.2.12]
 change:
   description: The name of the change, for M(brine.virt.virt_switch).
   returned: when RV(state) is V(armed)
@@ -175,6 +184,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._base.qemu_conf import migration_ports
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_plain_module
 from ansible_collections.brine.virt.plugins.module_utils._network.confirmation import begun, refuse_other
+from ansible_collections.brine.virt.plugins.module_utils._network.firewall.firewalls import Firewalls
 from ansible_collections.brine.virt.plugins.module_utils._network.firewall.observe import (
     observe_firewalls,
     observe_outside,
@@ -199,11 +209,27 @@ from ansible_collections.brine.virt.plugins.module_utils._network.switch import 
 from ansible_collections.brine.virt.plugins.module_utils._network.switch.connection import check_proves
 
 
-def look() -> dict[str, t.Any]:
-    """Which firewall the host has, and its addresses."""
+def look(module: AnsibleModule) -> dict[str, t.Any]:
+    """Which firewall the host has, its addresses, and who is kept out."""
     outside = observe_outside()
     firewalls = observe_firewalls(outside)
-    return {"changed": False, "firewalls": firewalls.names(_ports()), "addresses": list(outside.addresses)}
+    return {
+        "changed": False,
+        "firewalls": firewalls.names(_ports()),
+        "addresses": list(outside.addresses),
+        "kept_out": _kept_out(module, firewalls, outside.addresses),
+    }
+
+
+def _kept_out(module: AnsibleModule, firewalls: Firewalls, own: tuple[str, ...]) -> list[str]:
+    """Of the addresses that other hosts have said, those that do not certainly get in now."""
+    found = []
+    for word in said_addresses(module.params["said"])[0]:
+        sources = read_sources([word], "said", own)
+        openings = needed_openings(sources, (), _migration(), tls=module.params["tls"])
+        if not all(map(firewalls.lets_in, openings)):
+            found.append(word)
+    return found
 
 
 def prepare(module: AnsibleModule) -> dict[str, t.Any]:
@@ -297,7 +323,7 @@ def _diff(plan: FirewallPlan) -> list[dict[str, str]]:
 def work(module: AnsibleModule) -> dict[str, t.Any]:
     """The phase that is asked for."""
     control.check_seconds(module.params["confirm_seconds"])
-    return look() if module.params["phase"] == "look" else prepare(module)
+    return look(module) if module.params["phase"] == "look" else prepare(module)
 
 
 def main() -> None:

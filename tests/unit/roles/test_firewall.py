@@ -27,6 +27,8 @@ CLOSED = "table inet f { chain in { type filter hook input priority 0; policy dr
 REFUSED = "nftables refuses the cloud's hosts in inet f in"
 NO_FIREWALL = "has no firewall in front of libvirt and the migration ports. Nothing was installed or changed."
 SEEN = "__virt_hypervisor_firewall_seen"
+OPEN_TO_HV5 = "insert rule inet f in ip saddr 192.0.2.15 tcp dport { 16514, 49152-49215 } accept\n"
+HV5 = {SEEN: {"changed": False, "firewalls": [], "addresses": ["192.0.2.15", "2001:db8::15"]}}
 OTHERS = {
     "hv2": {SEEN: {"changed": False, "firewalls": [], "addresses": ["192.0.2.12", "2001:db8::12"]}},
     # Not of this run, or not reached: no address that it has said.
@@ -45,12 +47,17 @@ def run(directory: Path, rules: str, others: dict[str, t.Any] | None = None, **o
     tasks = yaml.safe_load((ROLE / "tasks/main.yml").read_text(encoding="utf-8"))
     first = next(number for number, task in enumerate(tasks) if task["name"].startswith("Look for a firewall"))
     wanted = tasks[first : first + 2]
-    include = {"name": "brine.virt.virt_hypervisor", "tasks_from": wanted[1].pop("ansible.builtin.include_tasks")}
+    include = {
+        "name": "brine.virt.virt_hypervisor",
+        "tasks_from": wanted[1].pop("ansible.builtin.include_tasks")["file"],
+    }
     wanted[1]["ansible.builtin.include_role"] = include
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text(encoding="utf-8"))
     mine = {name: value for name, value in defaults.items() if "firewall" in name}
     known = {**mine, "virt_hypervisor_firewall": "auto", **options}
-    play = {"hosts": "hv1:web", "gather_facts": False, "vars": known, "tasks": wanted}
+    # The condition of the second task is the play's here.
+    files = [str(ROLE / "vars/main.yml")]
+    play = {"hosts": "hv1:web", "gather_facts": False, "vars": known, "vars_files": files, "tasks": wanted}
     (directory / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
     me = {"ansible_connection": "local", **options.pop("me", {})}
     hosts = {"hv1": {**me, "ansible_python_interpreter": sys.executable}, **(others or {})}
@@ -109,11 +116,31 @@ def test_networks_stand_for_everybody_who_may_join(tmp_path: Path) -> None:
     assert sources(without) == {"192.0.2.0/24": "49152-49215"}
 
 
-def test_a_firewall_is_left_unless_it_is_the_roles_to_open(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rules", "others", "sentence"),
+    [
+        # Of hv4 no address is known, and hv5 can do without the one that is closed.
+        (CLOSED + OPEN_TO_HV5, {**OTHERS, "hv5": HV5}, "keeps hv2 out of port 16514 or of the migration ports"),
+        (CLOSED, {**OTHERS, "hv5": HV5}, "keeps hv2, hv5 out of port 16514 or of the migration ports"),
+        (CLOSED + OPEN_TO_HV5, {"hv5": HV5}, None),
+        (CLOSED, {"hv4": OTHERS["hv4"]}, None),
+        ("", OTHERS, None),
+    ],
+)
+def test_a_firewall_is_left_unless_it_is_the_roles_to_open_and_who_is_kept_out_is_said(
+    tmp_path: Path, rules: str, others: dict[str, t.Any], sentence: str | None
+) -> None:
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text(encoding="utf-8"))
-    output = run(tmp_path, CLOSED, OTHERS, virt_hypervisor_firewall=defaults["virt_hypervisor_firewall"])
+    output = run(tmp_path, rules, others, virt_hypervisor_firewall=defaults["virt_hypervisor_firewall"])
     assert REFUSED not in output and NO_FIREWALL not in output
-    assert "ok=1 " in output and "changed=0" in output and "failed=0" in output
+    assert "changed=0" in output and "failed=0" in output
+    warnings = [line for line in output.splitlines() if "WARNING: " in line]
+    if sentence is None:
+        assert warnings == []
+    else:
+        (warning,) = warnings
+        assert f"the firewall of hv1 (nftables) {sentence}" in warning
+        assert "virt_hypervisor_firewall: auto" in warning
 
 
 def test_all_rules_of_the_role_can_be_taken_away(tmp_path: Path) -> None:

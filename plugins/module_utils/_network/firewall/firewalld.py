@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .openings import TLS_PORT, Opening, Ports, Source, in_order, overlaps
+from .openings import TLS_PORT, Opening, Ports, Source, in_order, is_opened_by, is_within, overlaps
 from .plan import Difference, FirewallPlan, FirewallSpec, fails
 from .rules import Chains, Condition, Rule, Verdict, rules_as_openings
 
@@ -68,6 +68,26 @@ class Firewalld:
             if bound or any(_is_ours(rule) for rule in zone.rich_rules):
                 found.append((zone, bound))
         return found
+
+    def lets_in(self, opening: Opening, interfaces: Iterable[str]) -> bool:
+        """Whether the source certainly reaches all of these ports now. Where it may come in by several zones, it does
+        by one of them: by which interface it comes, nobody knows here.
+
+        interfaces: as in zones_for.
+        """
+        bound = {interface: zone for zone in self.running.values() for interface in zone.interfaces}
+        zones = [
+            zone for zone in self.running.values() if any(is_within(opening.source, source) for source in zone.sources)
+        ]
+        default = self.running.get(self.default_zone)
+        for interface in () if zones else interfaces:
+            zone = bound.get(interface, default)
+            zones += [zone] if zone is not None and zone not in zones else []
+        return any(
+            self.chains(zone).lets_in(opening)
+            or is_opened_by(opening, _openings(self, [rule for rule in zone.rich_rules if _is_ours(rule)]))
+            for zone in zones
+        )
 
     def chains(self, zone: Zone) -> Chains:
         """A zone's rules without ours, in firewalld's order: by priority, and of equal ones what refuses first."""

@@ -12,7 +12,7 @@ from ..._base.errors import Mistakes
 from .firewalld import Firewalld, plan_firewalld
 from .iptables import IptablesInput, plan_iptables
 from .nftables import NftablesFile, plan_nftables
-from .openings import Ports
+from .openings import Opening, Ports
 from .plan import BootFile, FirewallPlan, FirewallSpec
 from .rules import Chains
 from .ruleset import InputChain
@@ -49,6 +49,17 @@ class Firewalls:
         """Whether the whole internet certainly gets through all of them, by one of these versions of IP."""
         return any(
             all(chains.lets_everybody_in(version, ports) for chains in self._all(version)) for version in versions
+        )
+
+    def lets_in(self, opening: Opening) -> bool:
+        """Whether the source certainly gets through all of them to these ports now, with our rules that there are."""
+        version = opening.source.version
+        kept = [chain.rules for chain in self.chains if version in chain.versions]
+        kept += [table.rules for table, _file in self.tables if table.version == version]
+        return (
+            all(chains.lets_in(opening) for chains in kept)
+            and (self.ufw is None or self.ufw.lets_in(opening))
+            and (self.firewalld is None or self.firewalld.lets_in(opening, self.interfaces))
         )
 
     def _all(self, version: int) -> list[Chains]:

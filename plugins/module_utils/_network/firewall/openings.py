@@ -118,6 +118,11 @@ def is_within(inner: Source, outer: Source) -> bool:
     return inner.version == outer.version and outer.prefixlen <= inner.prefixlen and inner.network_address in outer
 
 
+def is_opened_by(wanted: Opening, openings: Iterable[Opening]) -> bool:
+    """Whether one of these openings has all of this source and its ports."""
+    return any(is_within(wanted.source, one.source) and set(wanted.ports) <= set(one.ports) for one in openings)
+
+
 def overlaps(one: Source, other: Source) -> bool:
     """Whether an address is in both."""
     return is_within(one, other) or is_within(other, one)

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..switch.guarded import Command
-from .openings import Opening, Ports, Source, in_order
+from .openings import Opening, Ports, Source, in_order, is_opened_by
 from .plan import MARK, Difference, FirewallPlan, FirewallSpec, fails
 from .rules import Chains, Condition, Rule, Verdict, rules_as_openings
 
@@ -39,6 +39,12 @@ class Ufw:
     others: Chains
     ours: tuple[Opening, ...]
     versions: tuple[int, ...]
+
+    def lets_in(self, opening: Opening) -> bool:
+        """Whether the source certainly reaches all of these ports. IPv6 that ufw does not manage is shut off."""
+        if opening.source.version not in self.versions:
+            return False
+        return self.others.lets_in(opening) or is_opened_by(opening, self.ours)
 
 
 def read_ufw(rules: Iterable[str], defaults: str) -> Ufw:

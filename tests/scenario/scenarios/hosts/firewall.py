@@ -56,6 +56,8 @@ def _one(scenario: ScenarioRun, cloud: Cloud, wall: Wall) -> None:
     step("it lets in SSH alone, and no hypervisor reaches another", _build, vital=True)
     before = _rules(cloud, wall)
     whole = "hypervisors" if wall is WALLS[0] else "the role's part"
+    if wall is WALLS[0]:
+        step("hypervisors, which leaves it by default: says whom it keeps out", _left)
     step(f"{whole}, check mode: shows the rules, and changes none", _check)
     step("a change that nobody confirms is undone", _unconfirmed)
     step("the controller is cut off before it confirms, and the change is undone", _cut_off)
@@ -133,6 +135,15 @@ def _run(cloud: Cloud, wall: Wall, *words: str) -> Answer:
     answer = cloud.run(*_command(cloud, wall), *words)
     must(answer.status == 0, answer.text)
     return answer
+
+
+def _left(cloud: Cloud, wall: Wall) -> None:
+    before = _rules(cloud, wall)
+    answer = cloud.play_well("hypervisors", "--check", live=False)
+    for host, other in (FLEET, FLEET[::-1]):
+        words = f"the firewall of {host} ({wall.name}) keeps {other} out of port 16514 or of the migration ports"
+        must(words in answer.one_line, answer.text)
+    must(_rules(cloud, wall) == before, "the rules have changed")
 
 
 def _check(cloud: Cloud, wall: Wall) -> None:

@@ -64,6 +64,14 @@ def test_a_host_without_a_firewall_is_left_alone() -> None:
     assert "diff" not in prepared
 
 
+def test_who_is_kept_out_now_is_said_and_nothing_is_asked_for() -> None:
+    # The second one is let in at libvirt's port alone.
+    said = ["192.0.2.12", "198.51.100.7", "2001:db8::12", "10.0.0.0/8", "hv9"]
+    looked = call(CLOSED + MADE, phase="look", said=said)
+    assert (looked["changed"], looked["kept_out"]) == (False, ["198.51.100.7", "2001:db8::12"])
+    assert call(CLOSED, phase="look")["kept_out"] == call("", phase="look", said=said)["kept_out"] == []
+
+
 def test_rules_that_are_there_change_nothing() -> None:
     assert call(CLOSED, phase="look")["firewalls"] == ["nftables"]
     prepared = call(CLOSED + MADE, **WANTED)

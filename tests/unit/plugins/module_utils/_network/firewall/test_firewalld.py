@@ -167,6 +167,25 @@ def test_what_does_not_certainly_let_in_is_not(text: str) -> None:
     assert len(plan_firewalld(FirewallSpec((HV2,)), firewalld(text), []).apply) == 1
 
 
+@pytest.mark.parametrize(
+    ("zones", "is_let_in"),
+    [
+        ((zone("public"),), False),
+        ((zone("public", *RULES[:2]),), True),
+        ((zone("public", *RULES[:1]),), False),
+        ((zone("public"), zone("work", *RULES[:2], interfaces="br0")), True),
+        # It comes in by one of them; by which one, nobody says here.
+        ((zone("public", interfaces="eth0"), zone("trusted", interfaces="br0", target="ACCEPT")), True),
+        ((zone("public"), zone("trusted", interfaces="virbr0", target="ACCEPT")), False),
+        # Who is of a source is in no other zone.
+        ((zone("public", target="ACCEPT"), zone("internal", sources="192.0.2.0/25")), False),
+        ((zone("public"), zone("internal", sources="192.0.2.0/25", target="ACCEPT")), True),
+    ],
+)
+def test_whether_a_host_is_let_in_now(zones: tuple[str, ...], is_let_in: bool) -> None:
+    assert firewalld("".join(zones)).lets_in(HV2, ["eth0", "br0"]) is is_let_in
+
+
 def test_all_zones_by_which_hosts_come_in_and_no_others() -> None:
     text = "".join(
         [

@@ -71,6 +71,33 @@ def test_whether_everybody_gets_to_the_consoles(firewalls: Firewalls, versions: 
     assert not firewalls.open_to_everybody(console, [])
 
 
+OPENED = read_rules(
+    "-P INPUT DROP\n-N BRINE-VIRT\n-A INPUT -j BRINE-VIRT\n"
+    "-A BRINE-VIRT -s 192.0.2.12/32 -p tcp -m multiport --dports 16514,49152:49215 -j ACCEPT\n",
+    4,
+    "iptables",
+)
+OF_UFW = "### tuple ### allow tcp 16514,49152:49215 0.0.0.0/0 any 192.0.2.12 in comment=6272696e652e76697274\n"
+
+
+@pytest.mark.parametrize(
+    ("firewalls", "let_in"),
+    [
+        (Firewalls(), [True, True]),
+        (Firewalls(tables=((SHUT, None),)), [False, True]),
+        (Firewalls(tables=((OPENED, None), (SHUT_6, None))), [True, False]),
+        # Each of them has to let it in.
+        (Firewalls(tables=((OPENED, None),), chains=(CHAIN,)), [False, False]),
+        (Firewalls(ufw=UFW), [False, False]),
+        (Firewalls(ufw=read_ufw([OF_UFW], "IPV6=no\nDEFAULT_INPUT_POLICY=DROP\n")), [True, False]),
+        (Firewalls(ufw=read_ufw([], "IPV6=no\nDEFAULT_INPUT_POLICY=ACCEPT\n")), [True, False]),
+        (Firewalls(("eth0",), firewalld=FIREWALLD), [False, False]),
+    ],
+)
+def test_whether_a_host_is_let_in_now(firewalls: Firewalls, let_in: list[bool]) -> None:
+    assert [firewalls.lets_in(opening) for opening in SPEC.openings] == let_in
+
+
 def test_all_that_cannot_last_is_said_at_once() -> None:
     firewalls = Firewalls(chains=(CHAIN,), tables=((SHUT, None), (SHUT_6, None)))
     with pytest.raises(UnsupportedError) as caught:

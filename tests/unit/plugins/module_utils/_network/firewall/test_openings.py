@@ -14,12 +14,20 @@ from ansible_collections.brine.virt.plugins.module_utils._network.firewall.openi
     Ports,
     complement,
     in_order,
+    is_opened_by,
     needed_openings,
     other_ports,
 )
 
 MIGRATION = Ports(49152, 49215)
 TLS = Ports(16514, 16514)
+
+
+def test_an_opening_for_a_network_opens_to_its_hosts() -> None:
+    wanted = Opening(ip_network("192.0.2.12"), (TLS,))
+    assert is_opened_by(wanted, [Opening(ip_network("192.0.2.0/24"), (TLS, MIGRATION))])
+    for other in (Opening(ip_network("192.0.2.13"), (TLS,)), Opening(ip_network("192.0.2.12"), (MIGRATION,))):
+        assert not is_opened_by(wanted, [other])
 
 
 def test_hypervisors_get_everything_and_operators_libvirt() -> None:
