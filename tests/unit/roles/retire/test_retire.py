@@ -50,6 +50,7 @@ class Cloud:
         self.tls: dict[str, list[str]] = {name: ["/etc/pki/CA/cacrl.pem: 4 revoked"] for name in hosts}
         self.unissued = False
         self.hypervisor = ["the units and the script of the start order"]
+        self.left: list[str] = []
         self.in_maintenance = False
         self.keys = place / "keys"
         # Who falls silent when the machines have moved, and the note of a move that all machines have.
@@ -90,7 +91,7 @@ class Cloud:
             "virt_tls_left": [],
             "virt_tls_unissued": "{{ given_unissued }}",
         }
-        removed = {"virt_hypervisor_removed": "{{ given_hypervisor }}"}
+        removed = {"virt_hypervisor_removed": "{{ given_hypervisor }}", "virt_hypervisor_left": self.left}
         title = "{{ ' ahead' if virt_retire_ahead else '' }}"
         replaced = [
             {"name": f"TLS{title}", "ansible.builtin.set_fact": said, "when": tls["when"]},
@@ -203,6 +204,7 @@ def test_an_empty_one_is_taken_out(cloud: Cloud) -> None:
     ]
     assert "\nTake hv3 out of the inventory (hosts.yml).\n" in output
     assert "virsh secret-undefine UUID" in output and "irewalls" not in output
+    assert "settings:" not in output and "semanage" not in output
 
 
 @pytest.mark.parametrize(("words", "reason"), [((), "retired"), (("reason='too old'",), "retired: too old")])
@@ -210,6 +212,15 @@ def test_its_maintenance_says_that_it_is_retired(cloud: Cloud, words: tuple[str,
     """By that word whoever is refused a place there is told what to do."""
     code, output = cloud.run("from=hv3", *words)
     assert (code, f'"msg": "{reason}"' in output) == (0, True), output
+
+
+@pytest.mark.parametrize("words", [(), ("--check",)])
+def test_settings_that_stay_are_named_with_what_undoes_them(cloud: Cloud, words: tuple[str, ...]) -> None:
+    cloud.left = ["label virt_image_t of SELinux for /data/vms(/.*)?", "ksmtuned.service: disabled"]
+    code, output = cloud.run("from=hv3", *words)
+    assert code == 0, output
+    assert "\n  settings:\n    label virt_image_t of SELinux for /data/vms(/.*)?\n    ksmtuned.service: dis" in output
+    assert "semanage fcontext --delete 'FOLDER'" in output and "systemctl enable --now NAME" in output
 
 
 def test_a_firewall_that_lets_it_in_is_named(cloud: Cloud) -> None:
