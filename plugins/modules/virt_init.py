@@ -787,7 +787,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
         "lock_seconds": params["lock_timeout"],
         "stop_seconds": params["stop_timeout"],
     }
-    at_work: dict[str, str] = {}
+    at_work: dict[str, t.Any] = {}
     with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
         with StepWatch(progress) as watch:
             watch.turn_to("wait for other runs to let go of this hypervisor")

@@ -62,11 +62,12 @@ def run_program(
     timeout_seconds: float,
     environment: Mapping[str, str] | None = None,
     watch: Callable[[], None] | None = None,
+    on_output: Callable[[bytes], t.Any] | None = None,
 ) -> Answer:
     """Run a program to its end, in plain English. data: its standard input; environment: variables beside ours.
 
-    watch: called again and again meanwhile; what it raises ends the program, and is raised. There can be no more data
-    then than a pipe takes at once, 64 KiB.
+    watch: called again and again meanwhile; what it raises ends the program, and is raised. on_output: the same, with
+    all that has come on standard output so far. There can be no more data then than a pipe takes at once, 64 KiB.
     One that gets no data and complains without end is ended: it has failed, with its first complaints.
     Raises FileNotFoundError when it is not there, TimeoutError when it was ended because it took too long. One that
     cannot even be ended, because it waits for a dead disk, is left behind.
@@ -81,11 +82,11 @@ def run_program(
         env={**os.environ, "LC_ALL": "C", **(environment or {})},
     )
     try:
-        if data and watch is None:
+        if data and watch is None and on_output is None:
             # Called again after a time-out, communicate sends no more of it, and the program waits for the rest.
             output, errors = process.communicate(data, timeout=timeout_seconds)
         else:
-            output, errors = _communicate(process, data, timeout_seconds, watch)
+            output, errors = _communicate(process, data, timeout_seconds, watch, on_output)
     except subprocess.TimeoutExpired as exc:
         _end(process)
         raise TimeoutError(f"{command[0]} did not end within {timeout_seconds:g} s") from exc
@@ -96,22 +97,29 @@ def run_program(
 
 
 def _communicate(
-    process: subprocess.Popen[bytes], data: bytes, timeout_seconds: float, watch: Callable[[], None] | None
+    process: subprocess.Popen[bytes],
+    data: bytes,
+    timeout_seconds: float,
+    watch: Callable[[], None] | None,
+    on_output: Callable[[bytes], t.Any] | None,
 ) -> tuple[bytes, bytes]:
     end = time.monotonic() + timeout_seconds
     to_send: bytes | None = data
+    output = b""
     while True:
         if watch is not None:
             watch()
+        if on_output is not None:
+            on_output(output)
         try:
             # Called again after a time-out, it loses nothing of what has come.
             return process.communicate(to_send, timeout=min(_LOOK_SECONDS, max(0.0, end - time.monotonic())))
         except subprocess.TimeoutExpired as exc:
             to_send = None
-            errors = exc.stderr or b""
+            output, errors = exc.output or b"", exc.stderr or b""
             if len(errors) > _MOST_ERRORS_BYTES:
                 _end(process)
-                return exc.output or b"", errors[:_FIRST_ERRORS_BYTES]
+                return output, errors[:_FIRST_ERRORS_BYTES]
             if time.monotonic() >= end:
                 raise
 

@@ -10,7 +10,10 @@ into a raw disk.
 from __future__ import annotations
 
 import json
+import re
+import typing as t
 from collections.abc import Callable
+from dataclasses import replace
 
 from .commands import Answer, Program
 from .errors import UnsupportedError
@@ -20,6 +23,9 @@ _MEASURE_SECONDS = 600
 # The exit status of qemu-img check when some clusters belong to nobody, which loses nothing.
 _LEAKS_ONLY = 3
 FORMATS = (RAW, QCOW2)
+OnPercent = Callable[[float], t.Any]
+# What -p has it write for each percent or two, over the one before (progress_simple_print in util/qemu-progress.c).
+_PERCENT = re.compile(rb" *\((\d+\.\d+)/100%\)\r")
 _QEMU_IMG = Program(
     "qemu-img",
     "qemu-img is not installed on this host",
@@ -34,18 +40,28 @@ def run_qemu_img(
     timeout_seconds: float,
     data: bytes = b"",
     watch: Callable[[], None] | None = None,
+    on_percent: OnPercent | None = None,
 ) -> Answer:
     """Run ``qemu-img COMMAND -f FORMAT ARGUMENTS`` to its end, whatever its exit status.
 
     image_format: ``raw`` or ``qcow2``, of the file that is read. data: its standard input. watch: as in
-    run_program. Raises UnsupportedError for another format and without qemu-img, HostError when it does not end in
-    time.
+    run_program. on_percent: called in the same way with how far it is, by its own word; of a command that knows -p,
+    which are convert, compare, commit and rebase. Of a copy that is the part of what has to be copied, without holes.
+    Raises UnsupportedError for another format and without qemu-img, HostError when it does not end in time.
     """
     if image_format not in FORMATS:
         raise UnsupportedError(f"disks of format {image_format} are not supported here")
     late = f"qemu-img {command} did not finish within {timeout_seconds:g} s"
-    how = {"timeout_seconds": timeout_seconds, "data": data, "watch": watch}
-    return _QEMU_IMG.run(command, "-f", image_format, *arguments, late=late, **how)
+    how: dict[str, t.Any] = {"timeout_seconds": timeout_seconds, "data": data, "watch": watch}
+    if on_percent is None:
+        return _QEMU_IMG.run(command, "-f", image_format, *arguments, late=late, **how)
+
+    def tell(output: bytes) -> None:
+        said = _PERCENT.findall(output)
+        on_percent(float(said[-1]) if said else 0.0)
+
+    answer = _QEMU_IMG.run(command, "-f", image_format, "-p", *arguments, late=late, on_output=tell, **how)
+    return replace(answer, output=_PERCENT.sub(b"", answer.output))
 
 
 def damage_of(path: str, *, timeout_seconds: float) -> str | None:

@@ -76,11 +76,13 @@ def progress_file(path: str | None) -> t.Iterator[ProgressFile]:
 
 @dataclass(frozen=True)
 class HowFar:
-    """Where some work is. phase: what it is at. done_bytes, total_bytes: None where nobody can tell."""
+    """Where some work is. phase: what it is at. done_bytes, total_bytes: None where nobody can tell. percent: where
+    that is known instead."""
 
     phase: str
     done_bytes: int | None = None
     total_bytes: int | None = None
+    percent: float | None = None
 
 
 class ProgressMeter:
@@ -104,7 +106,7 @@ class ProgressMeter:
         self._turned = self._began
         self._next = self._began + quiet_seconds
         self._phase: str | None = ""
-        self._seen: tuple[float, int] = (self._began, 0)
+        self._seen: tuple[float, float] = (self._began, 0)
         self._rate = 0.0
 
     def turn_to(self, subject: str) -> None:
@@ -126,6 +128,27 @@ class ProgressMeter:
         with contextlib.suppress(Exception):
             self._at(phase, done_bytes, total_bytes)
 
+    def at_percent(self, phase: str, percent: float) -> None:
+        """Where the work is now, where its bytes are not known. It never fails."""
+        with contextlib.suppress(Exception):
+            now = self._clock()
+            self._enter(phase, now, percent)
+            if self._is_due(now):
+                # By all of the phase: who tells percents tells whole ones, which may be minutes apart.
+                began, first = self._seen
+                seconds_each = (now - began) / (percent - first) if percent > first else None
+                left = "" if seconds_each is None else f", about {format_seconds((100 - percent) * seconds_each)} left"
+                self._write_line(f"{self._subject}: {phase} {min(100, int(percent))}%{left}")
+
+    def show(self, far: HowFar) -> None:
+        """The same by what somebody else has found out. It never fails."""
+        if far.percent is not None:
+            self.at_percent(far.phase, far.percent)
+        elif far.done_bytes is not None:
+            self.at(far.phase, far.done_bytes, far.total_bytes)
+        else:
+            self.still(far.phase)
+
     def counter(self, phase: str, total_bytes: int) -> t.Callable[[int], None]:
         """What is told of each piece of a transfer that is done, by its bytes, and has the meter say where it is."""
         done_bytes = 0
@@ -139,12 +162,15 @@ class ProgressMeter:
 
     def _at(self, phase: str, done_bytes: int, total_bytes: int | None) -> None:
         now = self._clock()
-        if phase != self._phase:
-            self._phase, self._seen, self._rate = phase, (now, done_bytes), 0.0
+        self._enter(phase, now, done_bytes)
         if not self._is_due(now):
             return
         self._measure(now, done_bytes)
         self._write_line(describe(self._subject, phase, done_bytes, total_bytes, self._rate))
+
+    def _enter(self, phase: str, now: float, done: float) -> None:
+        if phase != self._phase:
+            self._phase, self._seen, self._rate = phase, (now, done), 0.0
 
     def _is_due(self, now: float, least_seconds: float = _LEAST_SECONDS) -> bool:
         """Whether a line is to be written now; the next one comes in a while then."""

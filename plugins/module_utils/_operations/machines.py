@@ -260,7 +260,7 @@ def unbootable(plans: Sequence[MachinePlan]) -> list[str]:
 
 
 def run_plans(
-    plans: Sequence[MachinePlan], *, concurrency: int, at_work: dict[str, str] | None = None
+    plans: Sequence[MachinePlan], *, concurrency: int, at_work: dict[str, plan.Step] | None = None
 ) -> list[MachinePlan]:
     """Run the plans side by side; one that fails is rolled back and comes back with its error, the others go on.
 
@@ -276,14 +276,14 @@ def run_plans(
     return [outcomes[index].result() for index in range(len(plans))]
 
 
-def _run_plan(todo: MachinePlan, index: int, turns: StartTurns, under_way: dict[str, str]) -> MachinePlan:
+def _run_plan(todo: MachinePlan, index: int, turns: StartTurns, under_way: dict[str, plan.Step]) -> MachinePlan:
     started, error = False, todo.error
     name = todo.machine.name
     began = time.monotonic()
     try:
         # Whoever holds the hypervisor's lock waits no time for a machine's.
         with machine_lock(name, wait_seconds=0) if todo.alone else contextlib.nullcontext():
-            plan.run(turns.steps(index), lambda step: under_way.update({name: step.description}))
+            plan.run(turns.steps(index), lambda step: under_way.update({name: step}))
         started = True
     except Exception as exc:  # one machine's error is not to hide what became of the others
         error = as_virt_error(exc)

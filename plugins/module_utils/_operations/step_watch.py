@@ -10,6 +10,7 @@ with it is passed over.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import typing as t
 from collections.abc import Callable, Collection, Mapping
@@ -47,9 +48,23 @@ class _Work:
         return far
 
 
-def _steps_of(at_work: Mapping[str, str]) -> str:
-    """The steps of a few machines, the names of many."""
-    return "; ".join(at_work.values()) if len(at_work) <= _MOST_STEPS else some_of(list(at_work))
+def _steps_of(at_work: Mapping[str, Step]) -> str:
+    """The steps of a few machines, the names of many; with how far they are, where they tell a percentage."""
+    percents = {name: _percent_of(step) for name, step in at_work.items()}
+    if len(at_work) <= _MOST_STEPS:
+        return "; ".join(f"{step.description}{percents[name]}" for name, step in at_work.items())
+    # Who can tell comes first, as not all are named.
+    names = sorted(at_work, key=lambda name: not percents[name])
+    return some_of([f"{name}{percents[name]}" for name in names])
+
+
+def _percent_of(step: Step) -> str:
+    """In words: `` 43%``, or nothing."""
+    with contextlib.suppress(Exception):
+        far = None if step.look is None else step.look()
+        if isinstance(far, HowFar) and far.percent is not None:
+            return f" {int(far.percent)}%"
+    return ""
 
 
 class StepWatch:
@@ -72,7 +87,7 @@ class StepWatch:
         """From now on these machines are at this, which others change meanwhile; without: the words for none."""
         self.turn_to(words, lambda: HowFar(some_of(list(at_work)) or without))
 
-    def follow(self, words: str, at_work: Mapping[str, str]) -> None:
+    def follow(self, words: str, at_work: Mapping[str, Step]) -> None:
         """From now on these machines are at these steps, by their names, which others change meanwhile."""
         self.turn_to(words, lambda: HowFar(_steps_of(dict(at_work))))
 
@@ -115,7 +130,5 @@ class StepWatch:
                 continue
             if far is None:
                 meter.still()
-            elif far.done_bytes is None:
-                meter.still(far.phase)
             else:
-                meter.at(far.phase, far.done_bytes, far.total_bytes)
+                meter.show(far)

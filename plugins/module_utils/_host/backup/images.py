@@ -11,11 +11,11 @@ import typing as t
 
 from ..._base.errors import HostError, VirtError, stopped
 from ..._base.files import allocated_bytes
-from ..._base.qemu_img import QCOW2, RAW, measure_layer, run_qemu_img
+from ..._base.qemu_img import QCOW2, RAW, OnPercent, measure_layer, run_qemu_img
 from ..._model.image.qcow2 import BrokenQcow2Error, read_header
 from ..storage.ceph import QemuName
 from ..storage.full_disk import disk_full
-from .verify import OnBytes, backing_name
+from .verify import OnBytes, backing_name, nothing
 
 _SECONDS = 7 * 24 * 3600.0
 _HEADER_SECONDS = 600.0
@@ -28,15 +28,17 @@ def convert(
     image_format: str,
     target: str | QemuName,
     stop: threading.Event,
-    on_bytes: OnBytes,
+    on_bytes: OnBytes = nothing,
     *,
     into: str | None = None,
     fresh: bool = True,
+    on_percent: OnPercent | None = None,
 ) -> None:
     """Write the content of an image, with all that it is backed by, into a qcow2 file that is made, for its owner only.
 
     into: the format of a volume that is there already, and is written instead. fresh: this one has never been
-    written to, and reads as zeros. on_bytes: called with what the file takes of its disk so far.
+    written to, and reads as zeros. on_bytes: called with what the file takes of its disk so far; a device or a volume
+    of a cluster tells nothing like that. on_percent: called with how much of what there is to copy is copied.
     Raises HostError, StoppedError, and OSError for a file that cannot be made.
     """
     to = target if isinstance(target, QemuName) else QemuName(target)
@@ -53,7 +55,8 @@ def convert(
             on_bytes(allocated_bytes(to.name))
 
     words = [*to.options, *words, source, to.name]
-    answer = run_qemu_img("convert", image_format, *words, data=to.data, timeout_seconds=_SECONDS, watch=watch)
+    how: dict[str, t.Any] = {"timeout_seconds": _SECONDS, "watch": watch, "on_percent": on_percent}
+    answer = run_qemu_img("convert", image_format, *words, data=to.data, **how)
     what = f"cannot copy {source} to {to.name if to is not target else 'a volume of a cluster'}"
     if answer.status != 0 and _NO_SPACE in answer.complaint and to is not target:
         raise full(what, os.path.dirname(to.name))
@@ -71,8 +74,17 @@ def is_full(error: Exception) -> bool:
     return _NO_SPACE in str(error)
 
 
-def same_content(backup: str, target: str | QemuName, image_format: str, stop: threading.Event) -> bool:
-    """Whether an image of a backup, and a volume in this format, read the same for a guest. Raises HostError."""
+def same_content(
+    backup: str,
+    target: str | QemuName,
+    image_format: str,
+    stop: threading.Event,
+    on_percent: OnPercent | None = None,
+) -> bool:
+    """Whether an image of a backup, and a volume in this format, read the same for a guest.
+
+    on_percent: called with how much of the disk is compared. Raises HostError, StoppedError.
+    """
 
     def watch() -> None:
         if stop.is_set():
@@ -80,7 +92,8 @@ def same_content(backup: str, target: str | QemuName, image_format: str, stop: t
 
     other = target if isinstance(target, QemuName) else QemuName(target)
     words = [*other.options, "-F", image_format, backup, other.name]
-    answer = run_qemu_img("compare", QCOW2, *words, data=other.data, timeout_seconds=_SECONDS, watch=watch)
+    how: dict[str, t.Any] = {"timeout_seconds": _SECONDS, "watch": watch, "on_percent": on_percent}
+    answer = run_qemu_img("compare", QCOW2, *words, data=other.data, **how)
     if answer.status not in (0, 1):
         raise HostError(f"cannot compare {backup} with {other.name}: {answer.complaint}")
     return answer.status == 0

@@ -13,22 +13,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import threading
 import typing as t
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..._base.errors import HostError, InputError, VirtError, stopped
 from ..._base.files import allocated_bytes, root_hint, sync_folder, write_whole
 from ..._base.qemu_img import QCOW2
-from ..._model.backup.manifest import MANIFEST, DiskEntry, Manifest, MergedForm
+from ..._model.backup.manifest import MANIFEST, DiskEntry, FileEntry, Manifest, MergedForm
 from ..._model.backup.manifest_text import manifest_to_text
 from ..backup import directory, images
 from ..images.files import copy_file
+from ..progress import ProgressMeter
 from ..storage.full_disk import free_in
 from .directory import Backups
-from .verify import OnBytes, check_image, digest_file, nothing, problem_of
+from .verify import check_image, digest_file, problem_of
 
 # With no more than this free, what went wrong is that the disk is full: QEMU does not always say so.
 _LITTLE_BYTES = 4 * 1024 * 1024
@@ -64,16 +66,17 @@ def merge_backup(
     name: str,
     onto: str | None,
     stop: threading.Event,
-    on_bytes: OnBytes = nothing,
+    meter: ProgressMeter | None = None,
     just_before: t.Callable[[], None] = lambda: None,
 ) -> Manifest:
     """Have a backup be built on an older one of its chain, or on none; its content stays as it is.
 
-    The chain has been verified, and the lock of the directory is held. onto: the older one, None for none. on_bytes:
-    called with what each new file takes of its disk so far. just_before: called before its files are replaced; what it
-    raises ends the merge. Returns what the backup is now. Nothing that it needed may be removed before that. Raises
-    VirtError; then the backup is what it was, or end_merge has to be called.
+    The chain has been verified, and the lock of the directory is held. onto: the older one, None for none. meter: says
+    how far it is. just_before: called before its files are replaced; what it raises ends the merge. Returns what the
+    backup is now. Nothing that it needed may be removed before that. Raises VirtError; then the backup is what it was,
+    or end_merge has to be called.
     """
+    meter = meter or _silent(name)
     manifest = backups.by_id[name]
     # Just before QEMU follows the names in there.
     problem = problem_of(backups, manifest)
@@ -81,14 +84,16 @@ def merge_backup(
         raise problem
     if manifest.merging:
         raise HostError(f"the merge of backup {name} in {backups.path} was interrupted, and cannot be ended")
-    if onto is not None and onto not in [one.id for one in backups.chain(name)[1:]]:
+    chain = backups.chain(name)
+    if onto is not None and onto not in [one.id for one in chain[1:]]:
         raise InputError(f"backup {name} in {backups.path} is not built on {onto}")
     folder = ""
     try:
         with _system_errors(backups, name):
             folder = directory.begin_merge(backups.path, name)
             old = backups.path_of(name)
-            disks = tuple(_new_form(old, folder, disk, onto, stop, on_bytes) for disk in manifest.disks)
+            making = _Making(old, folder, onto, stop, meter, f"merge {name}", needed_bytes(backups, chain, onto))
+            disks = tuple(_new_form(disk, making) for disk in manifest.disks)
             begun = replace(manifest, disks=disks)
             _draft_manifest(folder, begun)
     except BaseException:
@@ -108,37 +113,65 @@ def merge_backup(
         return _finish(backups, begun, folder, [disk.file for disk in disks if disk.merged is not None])
 
 
-def _new_form(
-    old: str, folder: str, disk: DiskEntry, onto: str | None, stop: threading.Event, on_bytes: OnBytes
-) -> DiskEntry:
+@dataclass(frozen=True)
+class _Making:
+    """How the new files of a backup are made. old, folder: where the old ones are, and where the new ones go. what: is
+    done, in the lines of progress. needed: bytes that the new files take at most."""
+
+    old: str
+    folder: str
+    onto: str | None
+    stop: threading.Event
+    meter: ProgressMeter
+    what: str
+    needed: int
+
+    def written(self, length: int) -> None:
+        """A new file takes so much of its disk by now."""
+        self.meter.at(self.what, length, self.needed)
+
+
+def _new_form(disk: DiskEntry, making: _Making) -> DiskEntry:
     """The new file of a disk, made, on the disk, and compared with the old one. Raises VirtError, OSError."""
     if disk.backing is None:
         return disk
-    source, target = f"{old}/{disk.file}", f"{folder}/{disk.file}"
+    folder, onto, stop, meter, what = making.folder, making.onto, making.stop, making.meter, making.what
+    source, target = f"{making.old}/{disk.file}", f"{folder}/{disk.file}"
     if onto is None:
-        images.convert(source, QCOW2, target, stop, on_bytes)
+        images.convert(source, QCOW2, target, stop, making.written)
     else:
-        _copy(source, target, folder, stop)
-        images.move_to_backing(folder, disk.file, onto, stop, on_bytes)
+        _copy(source, target, making)
+        images.move_to_backing(folder, disk.file, onto, stop, making.written)
     images.settle(target)
     check_image(folder, replace(disk, backing=onto))
-    if not images.same_content(source, target, QCOW2, stop):
+    compared = functools.partial(meter.at_percent, f"{what}, comparing disk {disk.target}")
+    if not images.same_content(source, target, QCOW2, stop, compared):
         if free_in(folder) < _LITTLE_BYTES:
             raise images.full(f"cannot write {target}", folder)
         raise HostError(f"{target} does not read as {source}, which it was made of")
-    return replace(disk, merged=MergedForm(onto, digest_file(folder, disk.file, stop)))
+    return replace(disk, merged=MergedForm(onto, _digest(folder, disk, stop, meter, what)))
 
 
-def _copy(source: str, target: str, folder: str, stop: threading.Event) -> None:
-    def watch(*_how_far: t.Any) -> None:
-        if stop.is_set():
+def _copy(source: str, target: str, making: _Making) -> None:
+    def watch(_phase: str, done_bytes: int, _total_bytes: int | None) -> None:
+        if making.stop.is_set():
             raise stopped()
+        making.written(done_bytes)
 
     descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        copy_file(source, descriptor, folder, on_progress=watch)
+        copy_file(source, descriptor, making.folder, on_progress=watch)
     finally:
         os.close(descriptor)
+
+
+def _digest(folder: str, disk: DiskEntry, stop: threading.Event, meter: ProgressMeter, what: str) -> FileEntry:
+    length = os.lstat(f"{folder}/{disk.file}").st_size
+    return digest_file(folder, disk.file, stop, meter.counter(f"{what}, checksum of disk {disk.target}", length))
+
+
+def _silent(name: str) -> ProgressMeter:
+    return ProgressMeter(lambda _line: None, name)
 
 
 def _draft_manifest(folder: str, manifest: Manifest) -> None:
@@ -169,14 +202,17 @@ def _conclude(backups: Backups, manifest: Manifest, folder: str) -> Manifest:
     return manifest
 
 
-def end_merge(backups: Backups, manifest: Manifest, stop: threading.Event) -> Manifest:
+def end_merge(
+    backups: Backups, manifest: Manifest, stop: threading.Event, meter: ProgressMeter | None = None
+) -> Manifest:
     """Bring the interrupted merge of a backup to its end, or, where its new files are gone, back to its beginning.
 
-    The lock of the directory is held. Returns what the backup is now. Raises VirtError; then it is as it was, which can
-    be verified and restored as well.
+    The lock of the directory is held. meter: says how far it is. Returns what the backup is now. Raises VirtError; then
+    it is as it was, which can be verified and restored as well.
     """
-    home = backups.path_of(manifest.id)
+    home, meter = backups.path_of(manifest.id), meter or _silent(manifest.id)
     folder = f"{backups.path}/{directory.merge_folder(manifest.id)}"
+    what = f"end of merge {manifest.id}"
     with _system_errors(backups, manifest.id):
         if not os.path.lexists(folder):
             directory.begin_merge(backups.path, manifest.id)
@@ -184,9 +220,9 @@ def end_merge(backups: Backups, manifest: Manifest, stop: threading.Event) -> Ma
         for disk in manifest.disks:
             if disk.merged is None:
                 continue
-            if _has(home, disk, stop):
+            if _has(home, disk, stop, meter, what):
                 placed.append(disk.file)
-            elif _has(folder, disk, stop):
+            elif _has(folder, disk, stop, meter, what):
                 ready.append(disk.file)
         if len(placed) + len(ready) == sum(disk.merged is not None for disk in manifest.disks):
             return _finish(backups, manifest, folder, ready)
@@ -198,11 +234,11 @@ def end_merge(backups: Backups, manifest: Manifest, stop: threading.Event) -> Ma
         return _conclude(backups, manifest.before_merge(), folder)
 
 
-def _has(folder: str, disk: DiskEntry, stop: threading.Event) -> bool:
+def _has(folder: str, disk: DiskEntry, stop: threading.Event, meter: ProgressMeter, what: str) -> bool:
     """Whether the new file of a disk is in a directory. Raises HostError for one that cannot be read."""
     if disk.merged is None or not os.path.lexists(f"{folder}/{disk.file}"):
         return False
-    return digest_file(folder, disk.file, stop) == disk.merged.entry
+    return _digest(folder, disk, stop, meter, what) == disk.merged.entry
 
 
 @contextlib.contextmanager

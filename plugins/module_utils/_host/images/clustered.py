@@ -17,7 +17,7 @@ import typing as t
 from dataclasses import replace
 
 from ..._base.errors import ConflictError, HostError, VirtError
-from ..._base.qemu_img import RAW, run_qemu_img
+from ..._base.qemu_img import RAW, OnPercent, run_qemu_img
 from ..._model.image.name import ImageName, parse_image_volume
 from ..storage.ceph import Cluster, clones_of, open_cluster, qemu_name, snapshots_of_others
 from ..storage.pool_refresh import refresh_pool
@@ -42,11 +42,16 @@ def image_in(pool: Pool, image: StoredImage) -> StoredImage:
     return replace(image, volume=volume, pool=pool.name, path=pool.volume_path(volume), format=RAW)
 
 
-def bring_image(pool: Pool, image: StoredImage, wait_seconds: float = _FILL_SECONDS) -> bool:
+def bring_image(
+    pool: Pool,
+    image: StoredImage,
+    wait_seconds: float = _FILL_SECONDS,
+    on_percent: OnPercent | None = None,
+) -> bool:
     """Have a stored image, a file of this machine, in a pool of a cluster; False when it is there already.
 
-    One run brings it, and others that want it wait for that. Raises HostError when it cannot be brought, and when
-    another one has not done so in time.
+    One run brings it, and others that want it wait for that. on_percent: called with how much of it is there. Raises
+    HostError when it cannot be brought, and when another one has not done so in time.
     """
     volume = image_in(pool, image).volume
     with open_cluster(pool) as cluster:
@@ -57,7 +62,7 @@ def bring_image(pool: Pool, image: StoredImage, wait_seconds: float = _FILL_SECO
         try:
             with cluster.open(part) as filled:
                 filled_id = str(filled.id())
-                _fill(pool, part, image)
+                _fill(pool, part, image, on_percent)
                 filled.create_snap(SNAPSHOT)
                 filled.protect_snap(SNAPSHOT)
                 _give_name(cluster, part, volume, filled_id)
@@ -178,11 +183,12 @@ def _unopened_id(cluster: Cluster, volume: str) -> str | None:
     return _look_at(cluster, volume, lambda there: None if list(there.watchers_list()) else str(there.id()))
 
 
-def _fill(pool: Pool, volume: str, image: StoredImage) -> None:
+def _fill(pool: Pool, volume: str, image: StoredImage, on_percent: OnPercent | None = None) -> None:
     target = qemu_name(pool, volume)
     # -n: the volume is there. It has never been written to, so that zeros need not be.
     words = [*target.options, "-n", "--target-is-zero", "-O", RAW, image.path, target.name]
-    answer = run_qemu_img("convert", image.format, *words, data=target.data, timeout_seconds=_FILL_SECONDS)
+    how: dict[str, t.Any] = {"timeout_seconds": _FILL_SECONDS, "on_percent": on_percent}
+    answer = run_qemu_img("convert", image.format, *words, data=target.data, **how)
     answer.require(f"cannot copy {image.path} to {pool.volume_path(volume)}")
 
 

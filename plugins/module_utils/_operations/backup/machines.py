@@ -91,7 +91,7 @@ def _make(
 ) -> BackupPlan:
     """The backup, under both locks; what it was planned to be."""
     name = result.name
-    _tidy(conn, result, options, stop)
+    _tidy(conn, result, options, stop, meter)
     # Without what a killed run has left.
     plan = result.plan = plan_backup(conn, name, options)
     require_room(plan, options)
@@ -103,8 +103,9 @@ def _make(
         # Before anything goes: an earlier one may be all that there is.
         result.backups = list_backups(options.destination, name, options.owner)
         chain = result.backups.chain(result.made.id)
+        read = meter.counter("verify", sum(one.total_bytes for one in chain))
         try:
-            verify_chain(result.backups, chain, stop)
+            verify_chain(result.backups, chain, stop, read)
         except HostError:
             # Whatever is built on it would be damaged as well.
             with noted(result, "the next backup may be built on this one: give kind: full"):
@@ -118,7 +119,9 @@ def _make(
     return plan
 
 
-def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions, stop: threading.Event) -> None:
+def _tidy(
+    conn: VirConnect, result: BackupResult, options: BackupOptions, stop: threading.Event, meter: ProgressMeter
+) -> None:
     """End and remove what a killed run has left of its backup, and end a merge that it had begun."""
     plan = plan_backup(conn, result.name, options)
     if plan.domain.active:
@@ -132,7 +135,7 @@ def _tidy(conn: VirConnect, result: BackupResult, options: BackupOptions, stop: 
         for manifest in plan.backups.merging:
             with noted(result, "an interrupted merge stays as it is"):
                 if kept.can_change(manifest):
-                    end_merge(plan.backups, manifest, stop)
+                    end_merge(plan.backups, manifest, stop, meter)
                     result.actions.append(end_words(manifest.id, result.name))
     for name in going:
         directory.remove(plan.backups.path, name)

@@ -197,7 +197,7 @@ def _merge(
         name,
         merge.onto,
         stop,
-        lambda written: meter.at(f"merge {name}", written, needed),
+        meter,
         lambda: _require_unused(conn, result, backups, name),
     )
     result.merged.append(name)

@@ -15,6 +15,7 @@ from ..._base.qemu_img import measure_raw
 from ..._base.xml import MIB
 from ..._host.images.clustered import bring_image, clone_image, image_in
 from ..._host.images.listing import StoredImage, note_use
+from ..._host.progress import HowFar
 from ..._host.storage import volumes
 from ..._host.storage.ceph import require_bindings
 from ..._host.storage.pools import Pool, require_free_space
@@ -269,10 +270,15 @@ def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
     else:
         what = f"create empty disk {planned.disk.name} {where}"
 
+    at: list[HowFar] = []
+
+    def copied(percent: float) -> None:
+        at[:] = [HowFar("", percent=percent)]
+
     def apply() -> None:
         size, mark, below = planned.size_bytes, planned.mark, image or base
         if planned.stored is not None:
-            bring_image(pool, planned.stored)
+            bring_image(pool, planned.stored, on_percent=copied)
         if image is not None and not planned.copied and pool.clones_images:
             clone_image(pool, image.volume, name, size_bytes=size, mark=mark)
         elif image is not None and planned.copied:
@@ -286,6 +292,7 @@ def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
                 source_format=image.format,
                 mark=mark,
                 wipe=planned.disk.wipe,
+                on_percent=copied,
             )
         elif below is not None:
             note_use(below.path)
@@ -300,4 +307,4 @@ def disk_step(planned: PlannedDisk, maker: VolumeOwner) -> Step | None:
                 pool, name, size_bytes=size, image_format=planned.format, mark=mark, wipe=planned.disk.wipe
             )
 
-    return volume_step(what, apply, pool, note, maker)
+    return replace(volume_step(what, apply, pool, note, maker), look=lambda: at[-1] if at else None)

@@ -24,7 +24,7 @@ from ..._host.connection import VirConnect
 from ..._host.images.listing import note_use
 from ..._host.locks import hypervisor_lock, machine_lock
 from ..._host.machines.domains import write_notes
-from ..._host.progress import ProgressFile, ProgressMeter
+from ..._host.progress import HowFar, ProgressFile, ProgressMeter
 from ..._host.storage.disk_lock import DiskLock
 from ..._host.storage.file_chain import file_id
 from ..._host.storage.pool_refresh import refresh_pool
@@ -140,7 +140,7 @@ class _Rebase:
 
     def _remove(self, path: str, part: str) -> None:
         """Remove what a killed run has left: none is at work there who could still need it."""
-        file = RebasedFile(path, None, self.stop, lambda _phase, _done: None)
+        file = RebasedFile(path, None, self.stop, lambda _far: None)
         try:
             file.begin()
             os.unlink(part)
@@ -198,8 +198,8 @@ class _Rebase:
             raise ConflictError(f"image {disk.image.volume} was replaced meanwhile", hint="Run it again")
         return now.machine
 
-    def _progress_of(self, disk: DiskRebase) -> t.Callable[[str, int], None]:
-        def show(phase: str, done_bytes: int) -> None:
-            self.meter.at(f"disk {disk.target}, {phase}", done_bytes, None)
+    def _progress_of(self, disk: DiskRebase) -> t.Callable[[HowFar], None]:
+        def show(far: HowFar) -> None:
+            self.meter.show(replace(far, phase=f"disk {disk.target}, {far.phase}"))
 
         return show

@@ -153,7 +153,8 @@ def _lost(plan: RestorePlan) -> list[str]:
 def _verify(plan: RestorePlan, options: RestoreOptions, stop: threading.Event, meter: ProgressMeter) -> None:
     """The checksums of all that is used. Raises HostError."""
     files = {one.entry.file for one in plan.volumes} if options.disk is not None else None
-    total = sum(manifest.total_bytes for manifest in plan.chain)
+    entries = [one for manifest in plan.chain for one in manifest.files.items()]
+    total = sum(entry.bytes for file, entry in entries if files is None or file in files)
     verify_chain(plan.backups, plan.chain, stop, meter.counter("checksums", total), files=files)
 
 

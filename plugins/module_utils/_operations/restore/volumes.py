@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import typing as t
@@ -209,17 +210,17 @@ class VolumeFiller:
                 "qcow2",
                 target,
                 self._stop,
-                lambda done: self._meter.at(f"disk {one.entry.target}", done, None),
                 into=one.format,
                 # A device reads as what was on it before.
                 fresh=one.pool.source_type in (FILE, NETWORK),
+                on_percent=functools.partial(self._meter.at_percent, f"disk {one.entry.target}"),
             )
         except HostError as exc:
             if images.is_full(exc):
                 raise disk_full(f"cannot restore disk {one.entry.target}", one.pool.path, None, one.pool.name) from exc
             raise
-        self._meter.at(f"comparing disk {one.entry.target}", 0, None)
-        if not images.same_content(backup, target, one.format, self._stop):
+        compared = functools.partial(self._meter.at_percent, f"comparing disk {one.entry.target}")
+        if not images.same_content(backup, target, one.format, self._stop, compared):
             raise HostError(f"volume {one.volume} of pool {one.pool.name} differs from backup {backup}")
         _put_on_disk(one)
         if one.upload is not None:

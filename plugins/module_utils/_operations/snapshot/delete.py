@@ -225,8 +225,8 @@ def _merge_files(
     to_do = {target: one for target, one in merges.items() if one.to_do}
     with contextlib.ExitStack() as held:
         for number, (target, one) in enumerate(to_do.items(), 1):
-            at.append(HowFar(f"merge of disk {target}" + (f", {number} of {len(to_do)}" if len(to_do) > 1 else "")))
-            _merge(one)
+            phase = f"merge of disk {target}" + (f", {number} of {len(to_do)}" if len(to_do) > 1 else "")
+            _merge(one, phase, at)
             lock = DiskLock(one.file)
             held.callback(lock.release)
             lock.hold()
@@ -247,13 +247,17 @@ def _merge_files(
     delete_created(conn, [*(one.file for one in merges.values()), *([memory] if memory else [])], machine.name)
 
 
-def _merge(one: _Merge) -> None:
+def _merge(one: _Merge, phase: str, at: list[HowFar]) -> None:
     backing = header_of(one.file).backing_file
     place = os.path.join(os.path.dirname(one.file), backing or "")
     if backing is None or os.path.realpath(place) != os.path.realpath(one.below):
         raise ConflictError(f"{one.file} is backed by {backing}, and not by {one.below}, so it is not merged")
+
+    def merged(percent: float) -> None:
+        at[:] = [HowFar(phase, percent=percent)]
+
     # Not emptied: whoever is killed here merges the same once more.
-    answer = run_qemu_img("commit", QCOW2, "-d", one.file, timeout_seconds=_MERGE_SECONDS)
+    answer = run_qemu_img("commit", QCOW2, "-d", one.file, timeout_seconds=_MERGE_SECONDS, on_percent=merged)
     answer.require(f"cannot merge {one.file} into {one.below}")
 
 

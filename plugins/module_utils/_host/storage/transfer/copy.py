@@ -20,7 +20,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ...._base.errors import ConflictError, HostError, UnsupportedError, VirtError
-from ...._base.qemu_img import run_qemu_img
+from ...._base.qemu_img import OnPercent, run_qemu_img
 from ...._base.xml import attribute, read_description
 from ...._model.image.header import HEADER_BYTES, disk_format
 from ...._model.xml.disk_source import BLOCK, FILE, NETWORK
@@ -88,33 +88,43 @@ def create_copy(
     source_format: str,
     mark: str = "",
     wipe: bool = True,
+    on_percent: OnPercent | None = None,
 ) -> None:
     """A new volume with all of another volume's content, grown to size_bytes.
 
     source: libvirt's handle of the volume to copy, which nobody writes to; source_format: what it is known to be.
     Blocks are shared with it where the file system can. mark: what tells the volume from others, see proof.py; it
     has it before its content, unless libvirt fills it. wipe: whether a logical volume has zeros after its content.
+    on_percent: called with how much is copied, unless libvirt copies, which does not say.
     Raises ConflictError when libvirt takes the source for another format, UnsupportedError when the pool cannot hold
     such a copy; whatever else goes wrong, what was made is left under this name for the caller to take back.
     """
     pool.require_format(image_format)
     origin = _look_at(source, source_format)
     with full_pool_named(pool, f"cannot copy {origin.name} to volume {name} of pool {pool.name}", size_bytes):
-        _copy(pool, name, size_bytes, image_format, origin, mark, wipe=wipe)
+        _copy(pool, name, size_bytes, image_format, origin, mark, wipe=wipe, on_percent=on_percent)
 
 
 def _copy(
-    pool: Pool, name: str, size_bytes: int, image_format: str, origin: _CopySource, mark: str, *, wipe: bool
+    pool: Pool,
+    name: str,
+    size_bytes: int,
+    image_format: str,
+    origin: _CopySource,
+    mark: str,
+    *,
+    wipe: bool,
+    on_percent: OnPercent | None,
 ) -> None:
     if not origin.overlay and shares_blocks(pool, origin.path, image_format):
         _clone(pool, name, size_bytes, image_format, origin, mark)
     elif _fills_files(pool) and origin.kind in (FILE, BLOCK):
-        _fill_here(pool, name, size_bytes, image_format, origin, mark)
+        _fill_here(pool, name, size_bytes, image_format, origin, mark, on_percent)
     elif pool.type in _FILLED_BY_LIBVIRT:
         # Not in an rbd pool: when the name is taken there, libvirt deletes what has it.
         _copy_by_libvirt(pool, name, size_bytes, image_format, origin, mark, wipe=wipe)
     elif pool.local and pool.type in _FILLED_HERE and origin.kind in (FILE, BLOCK):
-        _fill_here(pool, name, size_bytes, "raw", origin, mark)
+        _fill_here(pool, name, size_bytes, "raw", origin, mark, on_percent)
     else:
         raise UnsupportedError(
             f"an image of pool {origin.pool} cannot be copied to pool {pool.name}, which is of type {pool.type}",
@@ -192,7 +202,15 @@ def _copy_by_libvirt(
         _grow_to(pool, name, size_bytes, image_format)
 
 
-def _fill_here(pool: Pool, name: str, size_bytes: int, image_format: str, origin: _CopySource, mark: str) -> None:
+def _fill_here(
+    pool: Pool,
+    name: str,
+    size_bytes: int,
+    image_format: str,
+    origin: _CopySource,
+    mark: str,
+    on_percent: OnPercent | None,
+) -> None:
     """Fill a new volume by QEMU's own tool: a marked file, or one of a pool that libvirt makes only empty volumes in
     (zfs, rbd)."""
     make_volume(pool, name, new_volume_element(pool, name, size_bytes, image_format), mark=mark)
@@ -200,7 +218,8 @@ def _fill_here(pool: Pool, name: str, size_bytes: int, image_format: str, origin
     into = qemu_name(pool, name) if target.type == NETWORK else QemuName(target.path)
     # -n: the volume is there. It has never been written to, so that zeros need not be.
     words = [*into.options, "-n", "--target-is-zero", "-O", image_format, origin.path, into.name]
-    answer = run_qemu_img("convert", origin.format, *words, data=into.data, timeout_seconds=_CONVERT_SECONDS)
+    how: dict[str, t.Any] = {"timeout_seconds": _CONVERT_SECONDS, "on_percent": on_percent}
+    answer = run_qemu_img("convert", origin.format, *words, data=into.data, **how)
     answer.require(f"cannot copy {origin.path} to {target.place}")
 
 

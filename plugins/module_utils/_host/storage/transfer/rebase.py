@@ -14,6 +14,7 @@ import contextlib
 import os
 import tempfile
 import threading
+import typing as t
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ from ...._base.qemu_img import QCOW2, run_qemu_img
 from ...._model.image.qcow2 import BrokenQcow2Error, Header, read_header
 from ...images.bitmaps import bitmaps_in
 from ...images.files import copy_file
+from ...progress import HowFar
 from ..disk_lock import ReplacementLock
 from ..file_chain import file_id
 from ..full_disk import disk_full
@@ -33,8 +35,7 @@ _SECONDS = 7 * 24 * 3600.0
 # With no more than this free, what went wrong is that the disk is full.
 _LITTLE_BYTES = 4 * 1024 * 1024
 _NO_SPACE = "No space left on device"
-# Phase, and the bytes that it has written so far.
-OnProgress = Callable[[str, int], None]
+OnProgress = Callable[[HowFar], None]
 
 
 @dataclass(frozen=True)
@@ -112,16 +113,13 @@ class RebasedFile:
         """By the descriptor: who may write to the folder could put a link in the place of the name."""
         return f"/proc/{os.getpid()}/fd/{self._new}"
 
-    def _copied(self, phase: str, done_bytes: int, _total_bytes: int | None) -> None:
-        if self._stop.is_set():
-            raise stopped()
-        self._on_progress(phase, done_bytes)
+    def _copied(self, phase: str, done_bytes: int, total_bytes: int | None) -> None:
+        self._go_on()
+        self._on_progress(HowFar(phase, done_bytes, total_bytes))
 
     def _rebase(self) -> None:
         words = ["-b", ""] if self._base is None else ["-F", self._base.format, "-b", self._base.path]
-        answer = run_qemu_img(
-            "rebase", QCOW2, *words, self._path_of_new, timeout_seconds=_SECONDS, watch=self._watch("rebase")
-        )
+        answer = run_qemu_img("rebase", QCOW2, *words, self._path_of_new, timeout_seconds=_SECONDS, watch=self._rebased)
         self._require(answer, f"cannot rebase {self._path}")
 
     def _settle(self, descriptor: int) -> None:
@@ -143,9 +141,8 @@ class RebasedFile:
         if found != self._base:
             raise HostError(f"the new {self._path} is backed by {found} after qemu-img has finished, not {self._base}")
         words = ["-F", QCOW2, self._path, self._path_of_new]
-        answer = run_qemu_img(
-            "compare", QCOW2, *words, timeout_seconds=_SECONDS, watch=self._watch("comparing both, with")
-        )
+        how: dict[str, t.Any] = {"timeout_seconds": _SECONDS, "watch": self._go_on, "on_percent": self._compared}
+        answer = run_qemu_img("compare", QCOW2, *words, **how)
         same = answer.status == 0
         if answer.status not in (0, 1):
             self._require(answer, f"cannot compare {self._path} with the new file")
@@ -158,13 +155,17 @@ class RebasedFile:
         what = "has other bitmaps than" if same else f"does not read as ({answer.complaint})"
         raise HostError(f"the new file {what} {self._path}")
 
-    def _watch(self, phase: str) -> Callable[[], None]:
-        def watch() -> None:
-            if self._stop.is_set():
-                raise stopped()
-            self._on_progress(phase, allocated_bytes(self._path_of_new))
+    def _rebased(self) -> None:
+        """By what is written: the percentage of qemu-img passes over what is in the file already (QEMU 7.2)."""
+        self._go_on()
+        self._on_progress(HowFar("rebase", allocated_bytes(self._path_of_new)))
 
-        return watch
+    def _compared(self, percent: float) -> None:
+        self._on_progress(HowFar("comparing both", percent=percent))
+
+    def _go_on(self) -> None:
+        if self._stop.is_set():
+            raise stopped()
 
     def _require(self, answer: Answer, what: str) -> None:
         if answer.status != 0 and _NO_SPACE in answer.complaint:

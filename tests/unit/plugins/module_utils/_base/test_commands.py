@@ -145,6 +145,14 @@ def test_whoever_stops_early_ends_the_program() -> None:
         os.kill(process_id, 0)
 
 
+def test_what_a_program_has_written_so_far_is_told() -> None:
+    told: list[bytes] = []
+    command = ["sh", "-c", "printf 'one '; sleep 0.8; printf 'two '; sleep 0.8; cat"]
+    answer = run_program(command, data=b"three", timeout_seconds=SECONDS, on_output=told.append)
+    assert (answer.status, answer.output) == (0, b"one two three")
+    assert list(dict.fromkeys(told)) == [b"", b"one ", b"one two "]
+
+
 def test_a_program_that_is_watched_runs_to_its_end_and_is_ended_with_the_watch() -> None:
     looks: list[int] = []
     command = ["sh", "-c", "cat; sleep 1.2"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import measure_qcow2
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import measure_qcow2, run_qemu_img
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 MIB = 1024 * 1024
@@ -29,6 +30,31 @@ def test_what_is_compressed_or_in_the_base_is_measured_as_it_will_be(tmp_path: P
     assert base.stat().st_size < MIB // 2
     assert MIB <= measure_qcow2(str(overlay), "qcow2") < 2 * MIB
     assert MIB <= measure_qcow2(str(tmp_path / "raw"), "raw") < 9 * MIB
+
+
+def test_how_far_it_is_is_told_by_its_own_word(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    # With a hole: that is not copied, and does not count.
+    source.write_bytes(os.urandom(16 * MIB))
+    os.truncate(source, 64 * MIB)
+    told: list[float] = []
+    words = ["-m", "1", "-r", "8M", "-O", "raw", str(source), str(target)]
+    answer = run_qemu_img("convert", "raw", *words, timeout_seconds=60, on_percent=told.append)
+    assert (answer.status, answer.output.strip()) == (0, b"")
+    assert (told[0], told) == (0.0, sorted(told))
+    assert any(20 < percent < 90 for percent in told), told
+
+
+def test_what_it_says_of_a_comparison_is_without_figures(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_bytes(b"a" * 8 * MIB)
+    other.write_bytes(b"a" * 7 * MIB + b"b" * MIB)
+    told: list[float] = []
+    for path, status, words in ((one, 0, "Images are identical."), (other, 1, "Content mismatch at offset 7340032!")):
+        how = ["-F", "raw", str(one), str(path)]
+        answer = run_qemu_img("compare", "raw", *how, timeout_seconds=60, on_percent=told.append)
+        assert (answer.status, answer.complaint) == (status, words)
+    assert told[0] == 0.0
 
 
 def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:

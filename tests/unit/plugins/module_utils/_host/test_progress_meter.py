@@ -8,7 +8,12 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
-from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressMeter, describe, format_seconds
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import (
+    HowFar,
+    ProgressMeter,
+    describe,
+    format_seconds,
+)
 
 
 class _Clock:
@@ -103,6 +108,33 @@ def test_another_piece_of_work_begins_at_zero_and_brings_its_line_no_sooner() ->
     ]
 
 
+def test_what_tells_percents_has_its_end_by_all_of_its_time() -> None:
+    """qemu-img tells each percent once, and of a big disk that may be minutes later."""
+    clock, lines = _Clock(), list[str]()
+    meter = ProgressMeter(lines.append, "web1", clock=clock, quiet_seconds=0)
+    for clock.now, percent in ((100.0, 0.0), (160.0, 10.99), (190.0, 10.99), (310.0, 100.0)):
+        meter.at_percent("comparing disk vda", percent)
+    meter.show(HowFar("disk vdb", percent=50.0))
+    clock.now = 330.0
+    meter.show(HowFar("disk vdb", percent=60.0))
+    assert lines == [
+        "web1: comparing disk vda 0%",
+        "web1: comparing disk vda 10%, about 8 min 6 s left",
+        "web1: comparing disk vda 10%, about 12 min 9 s left",
+        "web1: comparing disk vda 100%, about 0 s left",
+        "web1: disk vdb 60%, about 1 min 20 s left",
+    ]
+
+
+def test_what_somebody_else_has_found_out_is_shown_as_it_is_known() -> None:
+    lines = list[str]()
+    meter = ProgressMeter(lines.append, "web1", quiet_seconds=0)
+    for far in (HowFar("merge", 1, 2), HowFar("merge", 1), HowFar("merge"), HowFar("merge", percent=3.7)):
+        meter._next = 0  # noqa: SLF001 - each of them at once
+        meter.show(far)
+    assert lines == ["web1: merge 50%, 1.0B of 2.0B", "web1: merge 1.0B", "web1: merge, 0 s so far", "web1: merge 3%"]
+
+
 def test_without_a_total_only_what_is_done_is_said() -> None:
     assert describe("debian", "download", 3 * MIB, None, MIB) == "debian: download 3.0M, 1 MiB/s"
 
@@ -123,3 +155,4 @@ def test_a_line_that_cannot_be_said_stops_nothing() -> None:
     ProgressMeter(fail, "web1", quiet_seconds=0).at("disks", 1, 2)
     ProgressMeter(fail, "web1", quiet_seconds=0).at("disks", "not a number", 0)  # type: ignore[arg-type]
     ProgressMeter(fail, "web1", quiet_seconds=0).still()
+    ProgressMeter(fail, "web1", quiet_seconds=0).at_percent("disks", 1.0)

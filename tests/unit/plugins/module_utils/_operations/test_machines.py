@@ -321,12 +321,12 @@ def test_what_a_run_is_still_making_is_no_leftover(conn: t.Any, ready: bool, ahe
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_step_that_a_machine_is_at_is_known_meanwhile(conn: t.Any, fails: bool) -> None:
-    at_work: dict[str, str] = {}
+    at_work: dict[str, Step] = {}
     seen = []
 
     def seeing(step: Step, last: bool) -> Step:
         def apply() -> None:
-            seen.append(dict(at_work))
+            seen.append({name: step.description for name, step in at_work.items()})
             if last and fails:
                 raise HostError("nothing of it")
             step.apply()

@@ -92,15 +92,30 @@ def test_machines_that_others_change_are_told_by_their_names(lines: Lines) -> No
         lines.await_line("to be stopped: the next, ")
 
 
+def _step(words: str, far: HowFar | None = None) -> Step:
+    return Step(words, lambda: None, look=None if far is None else lambda: far)
+
+
 def test_a_few_machines_are_told_by_their_steps_and_many_by_their_names(lines: Lines) -> None:
-    at_work = {"web1": "seed web1", "web2": "create volume web2-data.qcow2"}
+    at_work = {"web1": _step("seed web1"), "web2": _step("create volume web2-data.qcow2")}
     with StepWatch(lines.file) as watch:
         watch.follow("create and change machines", at_work)
         lines.await_line("create and change machines: seed web1; create volume web2-data.qcow2, 0 s so far")
-    at_work.update({f"web{number}": "start" for number in range(3, 11)})
+    at_work.update({f"web{number}": _step("start") for number in range(3, 11)})
     with StepWatch(lines.file) as watch:
         watch.follow("create and change machines", at_work)
         lines.await_line("create and change machines: web1, web2, web3, web4, web5, web6 and 4 more, ")
+
+
+def test_of_machines_whose_step_tells_how_far_it_is_that_is_told_as_well(lines: Lines) -> None:
+    at_work = {"web1": _step("seed web1"), "web2": _step("fill disk vda of web2", HowFar("", percent=43.9))}
+    with StepWatch(lines.file) as watch:
+        watch.follow("create and change machines", at_work)
+        lines.await_line("create and change machines: seed web1; fill disk vda of web2 43%, 0 s so far")
+    at_work.update({f"web{number}": Step("x", lambda: None, look=lambda: 1 / 0) for number in range(3, 11)})
+    with StepWatch(lines.file) as watch:
+        watch.follow("create and change machines", at_work)
+        lines.await_line("create and change machines: web2 43%, web1, web3, web4, web5, web6 and 4 more, ")
 
 
 @pytest.mark.parametrize("told", [lambda: 1 / 0, lambda: "no figures"])

@@ -88,8 +88,7 @@ def left(place: Path) -> list[str]:
 
 def test_it_becomes_a_full_one_and_what_is_built_on_it_stays_valid(chain: Path) -> None:
     before = contents(chain)
-    written: list[int] = []
-    made = merge_backup(list_backups(str(chain), "web1"), SECOND, None, GO_ON, written.append)
+    made = merge_backup(list_backups(str(chain), "web1"), SECOND, None, GO_ON)
     assert (made.kind, made.parent, [disk.backing for disk in made.disks]) == ("full", None, [None, None])
     found = list_backups(str(chain), "web1")
     assert found.by_id[SECOND] == made

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images import clustered as images
 from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import Cluster
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import Cluster, QemuName
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError
 from ansible_collections.brine.virt.plugins.module_utils._model.xml.disk_source import DiskSource
@@ -300,19 +301,36 @@ def test_what_only_has_the_name_of_an_image_is_not_cloned(monkeypatch: pytest.Mo
     assert list(rbd.there) == [VOLUME]
 
 
-def bring(monkeypatch: pytest.MonkeyPatch, rbd: Pretended, fill: t.Callable[..., None]) -> bool:
+def bring(
+    monkeypatch: pytest.MonkeyPatch,
+    rbd: Pretended,
+    fill: t.Callable[..., None],
+    on_percent: t.Callable[[float], t.Any] | None = None,
+) -> bool:
     monkeypatch.setattr(images, "open_cluster", lambda _pool: nullcontext(Cluster(rbd, None)))
     monkeypatch.setattr(images, "refresh_pool", lambda _handle, _name: None)
     monkeypatch.setattr(images, "_fill", fill)
     network = DiskSource("network", protocol="rbd", name="vms/")
     stored = StoredImage("tiny", "tiny.qcow2", "images", "/i/tiny", "qcow2", 5 << 20, "0123456789abcdef")
-    return images.bring_image(Pool("ceph", "", 0, None, type="rbd", network=network), stored)
+    return images.bring_image(Pool("ceph", "", 0, None, type="rbd", network=network), stored, on_percent=on_percent)
 
 
 def test_an_image_that_is_brought_has_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     rbd = Pretended()
     assert bring(monkeypatch, rbd, lambda *_: None)
     assert list(rbd.there) == [VOLUME] and rbd.there[VOLUME].snapshots == [images.SNAPSHOT]
+
+
+def test_how_much_of_an_image_is_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_qemu_img(*_words: str, on_percent: t.Callable[[float], t.Any], **_how: t.Any) -> Answer:
+        on_percent(43.2)
+        return Answer(0, b"", b"")
+
+    rbd, told = Pretended(), list[float]()
+    monkeypatch.setattr(images, "qemu_name", lambda _pool, name: QemuName(name))
+    monkeypatch.setattr(images, "run_qemu_img", run_qemu_img)
+    assert bring(monkeypatch, rbd, images._fill, told.append)  # noqa: SLF001 - as it is
+    assert (list(rbd.there), told) == ([VOLUME], [43.2])
 
 
 @pytest.mark.parametrize("fails", [False, True])

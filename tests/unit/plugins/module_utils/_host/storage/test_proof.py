@@ -247,6 +247,7 @@ class TestMaking:
 
         monkeypatch.setattr(volume_copy, "run_qemu_img", look_and_run)
         monkeypatch.setattr(volume_copy, "shares_blocks", lambda *_words: False)
+        told: list[float] = []
         create_copy(
             files,
             "disk",
@@ -255,8 +256,9 @@ class TestMaking:
             source=files.handle.storageVolLookupByName("image"),
             source_format=source_format,
             mark=MARK,
+            on_percent=told.append,
         )
-        assert marked == [True]
+        assert (marked, told[0]) == ([True], 0.0)
         assert has_mark(tmp_path / "disk")
         assert is_proven(files, note(2 * MIB, image_format))
         qemu_img(tmp_path, "resize", "-f", "raw", "bytes", "2M")

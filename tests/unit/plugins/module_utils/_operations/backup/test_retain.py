@@ -530,9 +530,15 @@ def test_each_part_of_the_work_is_told(machine: BackupHost, monkeypatch: pytest.
     """For the lines that are shown while it takes long."""
     told: list[str] = []
     monkeypatch.setattr(ProgressMeter, "at", lambda _meter, phase, _done, _total: told.append(phase))
+    monkeypatch.setattr(ProgressMeter, "at_percent", lambda _meter, phase, _percent: told.append(phase))
     add_chain(machine)
     machine.made(keep=KEEP, merge_above=1)
-    assert list(dict.fromkeys(told)) == ["disks", "checksums", "verify", f"merge {SECOND}"]
+    merge_words = f"merge {SECOND}"
+    parts = [merge_words, f"{merge_words}, comparing disk vda", f"{merge_words}, checksum of disk vda"]
+    assert list(dict.fromkeys(told)) == ["disks", "checksums", "verify", *parts]
+    told.clear()
+    machine.made(verify=True)
+    assert list(dict.fromkeys(told)) == ["disks", "checksums", "verify"]
     told.clear()
     (result,) = verify_all(["web1"], machine.options, threading.Event(), ProgressFile(None))
     assert (result.error, set(told)) == (None, {"verify"})

@@ -3,19 +3,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import dataclasses
 import typing as t
+from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._host.images.listing import StoredImage
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import HowFar
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.disks import planned as planned_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.disks.planned import (
     PlannedDisk,
     _copied_bytes,
     _decide,
+    disk_step,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 IMAGE = StoredImage("i", "i-0123456789abcdef.qcow2", "images", "/i/i", "qcow2", 5 << 20, "0123456789abcdef")
 
@@ -71,3 +77,30 @@ def test_an_image_that_is_still_to_be_stored_counts_as_large_as_its_disk() -> No
         disk, "raw", None, Pool("p", "", 0, None, type="rbd", local=True), "v", image=IMAGE, stored=IMAGE
     )
     assert _copied_bytes(planned) == IMAGE.virtual_size_bytes
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_how_much_of_an_image_is_copied_can_be_seen_meanwhile(monkeypatch: pytest.MonkeyPatch, copied: bool) -> None:
+    """On its way into a cluster, and to a disk of its own."""
+    spec = {"name": "web1", "vcpus": 1, "memory": 128, "image": "i", "disks": [{"name": "system", "pool": "p"}]}
+    disk, pool = read_machine(spec).disks[0], Pool("p", "", 0, None, type="rbd", local=True)
+    stored = None if copied else IMAGE
+    disk = dataclasses.replace(disk, clone="copy" if copied else "overlay")
+    planned = PlannedDisk(disk, "raw", None, pool, "v", image=IMAGE, stored=stored)
+    source: t.Any = SimpleNamespace(handle=SimpleNamespace(storageVolLookupByName=str))
+    maker: t.Any = SimpleNamespace(hypervisor=SimpleNamespace(pools={"images": source}))
+    seen: list[t.Any] = []
+
+    def copy(*_words: t.Any, on_percent: t.Callable[[float], t.Any], **_how: t.Any) -> None:
+        on_percent(43.2)
+        seen.append(step.look() if step.look else None)
+
+    monkeypatch.setattr(planned_disks, "create_copy" if copied else "bring_image", copy)
+    monkeypatch.setattr(planned_disks, "clone_image", lambda *_words, **_how: None)
+    monkeypatch.setattr(planned_disks, "volume_step", lambda what, make, *_more: Step(what, make))
+    made = disk_step(planned, maker)
+    assert made is not None
+    step: Step = made
+    assert step.look is not None and step.look() is None
+    step.apply()
+    assert seen == [HowFar("", percent=43.2)]

@@ -902,6 +902,7 @@ def test_each_part_of_the_work_is_told(machine: BackupHost, monkeypatch: pytest.
     """For the lines that are shown while it takes long."""
     told: list[str] = []
     monkeypatch.setattr(ProgressMeter, "at", lambda _meter, phase, _done, _total: told.append(phase))
+    monkeypatch.setattr(ProgressMeter, "at_percent", lambda _meter, phase, _percent: told.append(phase))
     bring_back(machine, name="web2")
     assert list(dict.fromkeys(told)) == ["checksums", "disk vda", "comparing disk vda"]
 

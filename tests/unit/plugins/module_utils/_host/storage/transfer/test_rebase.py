@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     HostError,
     StoppedError,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host.progress import HowFar
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import disk_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import rebase
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.rebase import (
@@ -72,7 +73,7 @@ def overlay(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def rebased(path: Path, base: Base | None, stop: threading.Event | None = None) -> t.Iterator[RebasedFile]:
-    file = RebasedFile(str(path), base, stop or threading.Event(), lambda _phase, _bytes: None)
+    file = RebasedFile(str(path), base, stop or threading.Event(), lambda _far: None)
     try:
         file.begin()
         file.make()
@@ -108,6 +109,19 @@ def test_it_reads_the_same_on_another_base_and_on_none(overlay: Path, tmp_path: 
     assert os.getxattr(overlay, "user.mark") == b"web1"
     assert read_qcow2_mark(overlay.read_bytes()[:HEAD_BYTES]) == "f" * 32
     assert sorted(path.name for path in tmp_path.glob("*.qcow2")) == ["new.qcow2", "web1.qcow2"]
+
+
+def test_each_part_of_the_work_is_told(overlay: Path) -> None:
+    """How much of it is compared as well, which takes as long as the rest."""
+    told: list[HowFar] = []
+    file = RebasedFile(str(overlay), None, threading.Event(), told.append)
+    try:
+        file.begin()
+        file.make()
+    finally:
+        file.end()
+    assert list(dict.fromkeys(far.phase for far in told)) == ["copy", "rebase", "comparing both"]
+    assert (told[0].total_bytes, told[-1].percent) == (overlay.stat().st_size, 0.0)
 
 
 def test_bitmaps_of_backups_stay(overlay: Path, tmp_path: Path) -> None:
@@ -157,7 +171,7 @@ def test_what_a_killed_run_has_left_is_found_and_no_link(overlay: Path) -> None:
 
 
 def test_two_runs_do_not_work_on_one_disk(overlay: Path) -> None:
-    first = RebasedFile(str(overlay), None, threading.Event(), lambda _phase, _bytes: None)
+    first = RebasedFile(str(overlay), None, threading.Event(), lambda _far: None)
     first.begin()
     with pytest.raises(ConflictError, match=r"another run is at work on .*/web1.qcow2"), rebased(overlay, None):
         pass
