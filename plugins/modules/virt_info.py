@@ -500,7 +500,8 @@ machines:
           name that was stored later. The newest one is C(newest); both are names of volumes.
         - M(brine.virt.virt_rebase) moves such disks to the newest version. Full copies of an image are not listed, as
           they no longer need it.
-        - Null if what one of its disks is backed by is unknown.
+        - Null if what one of its disks is backed by is unknown, and if one is in a Ceph cluster, as libvirt does not
+          tell what it is a clone of. M(brine.virt.virt_rebase) has nothing to do with such disks.
       returned: with V(images) in O(gather_subset)
       type: list
       elements: dict

@@ -20,6 +20,7 @@ from .errors import UnsupportedError
 
 RAW, QCOW2 = "raw", "qcow2"
 _MEASURE_SECONDS = 600
+_INFO_SECONDS = 60
 # The exit status of qemu-img check when some clusters belong to nobody, which loses nothing.
 _LEAKS_ONLY = 3
 FORMATS = (RAW, QCOW2)
@@ -93,6 +94,13 @@ def measure_layer(path: str) -> int:
     open. Raises as measure_qcow2 does."""
     alone = {"file": {"driver": "file", "filename": path}, "backing": None}
     return _measure(f"json:{json.dumps(alone)}", QCOW2, QCOW2, "-U")
+
+
+def virtual_size(name: str, image_format: str, *options: str, data: bytes = b"") -> int:
+    """The size of an image for a guest, in bytes. name, options, data: as in run_qemu_img. Raises as measure_qcow2."""
+    words = ["--output", "json", *options, name]
+    answer = run_qemu_img("info", image_format, *words, data=data, timeout_seconds=_INFO_SECONDS)
+    return int(json.loads(answer.require("qemu-img cannot read a disk").text)["virtual-size"])
 
 
 def _measure(path: str, image_format: str, target_format: str, *options: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import Cluster
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
@@ -38,11 +39,12 @@ class Snapshot:
 
 @dataclass
 class Volume:
-    """watchers: the addresses of clients that have it open."""
+    """watchers: the addresses of clients that have it open. written: in seconds, when it was last written to."""
 
     content: str = "new"
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     watchers: list[str] = field(default_factory=list)
+    written: float = 0
 
 
 class PretendedCluster:
@@ -92,6 +94,12 @@ class Image:
 
     def __exit__(self, *_exc: object) -> None:
         pass
+
+    def id(self) -> str:
+        return f"id-{self._name}"
+
+    def modify_timestamp(self) -> datetime:
+        return datetime.fromtimestamp(self._volume.written, timezone.utc)
 
     def list_snaps(self) -> list[dict[str, t.Any]]:
         return [{"name": name, "namespace": one.namespace} for name, one in self._volume.snapshots.items()]

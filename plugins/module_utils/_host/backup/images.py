@@ -24,7 +24,7 @@ _DEEPEST = 200
 
 
 def convert(
-    source: str,
+    source: str | QemuName,
     image_format: str,
     target: str | QemuName,
     stop: threading.Event,
@@ -36,11 +36,13 @@ def convert(
 ) -> None:
     """Write the content of an image, with all that it is backed by, into a qcow2 file that is made, for its owner only.
 
-    into: the format of a volume that is there already, and is written instead. fresh: this one has never been
-    written to, and reads as zeros. on_bytes: called with what the file takes of its disk so far; a device or a volume
-    of a cluster tells nothing like that. on_percent: called with how much of what there is to copy is copied.
+    source, target: at most one of them is in a cluster. into: the format of a volume that is there already, and is
+    written instead. fresh: this one has never been written to, and reads as zeros. on_bytes: called with what the file
+    takes of its disk so far; a device or a volume of a cluster tells nothing like that. on_percent: called with how
+    much of what there is to copy is copied.
     Raises HostError, StoppedError, and OSError for a file that cannot be made.
     """
+    origin = source if isinstance(source, QemuName) else QemuName(source)
     to = target if isinstance(target, QemuName) else QemuName(target)
     if into is None:
         # qemu-img would make it readable by everybody, and writes to it for hours.
@@ -54,13 +56,18 @@ def convert(
         if to is not target:
             on_bytes(allocated_bytes(to.name))
 
-    words = [*to.options, *words, source, to.name]
+    words = [*origin.options, *to.options, *words, origin.name, to.name]
+    data = origin.data or to.data
     how: dict[str, t.Any] = {"timeout_seconds": _SECONDS, "watch": watch, "on_percent": on_percent}
-    answer = run_qemu_img("convert", image_format, *words, data=to.data, **how)
-    what = f"cannot copy {source} to {to.name if to is not target else 'a volume of a cluster'}"
+    answer = run_qemu_img("convert", image_format, *words, data=data, **how)
+    what = f"cannot copy {_words(source)} to {_words(target)}"
     if answer.status != 0 and _NO_SPACE in answer.complaint and to is not target:
         raise full(what, os.path.dirname(to.name))
     answer.require(what)
+
+
+def _words(image: str | QemuName) -> str:
+    return image if isinstance(image, str) else "a volume of a cluster"
 
 
 def full(what: str, directory: str, needed_bytes: int | None = None) -> HostError:

@@ -175,7 +175,8 @@ class _Questions:
                 found = self._images.of_layers(chains[name]) if asked else None
                 if found is not None:
                     newer.append({"disk": name, "image": found[0], "newest": found[1]})
-                told += 1
+                # What a volume there is a clone of, its cluster knows, and libvirt does not.
+                told += not (asked and attribute(disk, "source", "protocol") == "rbd")
         return chains, newer if told == len(disks) else None
 
     def _ask_os(self, domain: VirDomain) -> dict[str, str | None]:

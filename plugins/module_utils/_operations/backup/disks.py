@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import os
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..._base.errors import HostError, UnsupportedError
-from ..._base.qemu_img import FORMATS, RAW
+from ..._base.qemu_img import FORMATS, RAW, virtual_size
 from ..._base.xml import attribute, etree
 from ..._host.backup.images import chain_bytes
 from ..._host.backup.source_file import source_file
 from ..._host.connection import translate_errors
 from ..._host.machines.domains import Domain, description_of
+from ..._host.storage.ceph import QemuName, qemu_name, require_bindings
 from ..._host.storage.file_chain import require_known_formats
-from ..._host.storage.pools import Pools
+from ..._host.storage.pools import Pool, Pools
 from ..._model.backup.manifest import DISK, SEED, SourceFile
 from ..._model.xml.disk_source import NETWORK, QCOW2, DiskSource, driver_format
 
@@ -28,6 +29,7 @@ class BackupDisk:
 
     target, format, role, pool, volume, name: as in DiskEntry. path: of its file or device, empty on a network.
     size_bytes: its size for the guest. source_file: which file it was when the machine was looked at, None for no file.
+    cluster: the pool of a Ceph cluster that it is in, where qemu-img can read it.
     """
 
     target: str
@@ -39,11 +41,17 @@ class BackupDisk:
     volume: str = ""
     name: str = ""
     source_file: SourceFile | None = None
+    cluster: Pool | None = field(default=None, compare=False)
 
     @property
     def tracked(self) -> bool:
         """Whether libvirt can remember what changes on it: that stands in the image, and only qcow2 has a place."""
         return self.format == QCOW2
+
+    @property
+    def image(self) -> str | QemuName:
+        """What qemu-img reads it from. Raises VirtError when the key of its cluster cannot be had."""
+        return self.path if self.cluster is None else qemu_name(self.cluster, self.volume)
 
     @property
     def full_bytes(self) -> int:
@@ -67,10 +75,11 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
             left_out[target] = "it is attached only from the next start on"
             continue
         source = _source(element, pools)
-        pool, volume = by_place(source) if source is not None else ("", "")
-        role = SEED if (pool, volume) in seeds else DISK
+        pool, volume = by_place(source) if source is not None else (None, "")
+        role = SEED if pool is not None and (pool.name, volume) in seeds else DISK
+        cluster = pool if pool is not None and pool.clones_images and _is_plain(element) else None
         reason = None if role == SEED else _why_not(element)
-        if role == SEED and source is not None and source.type == NETWORK:
+        if role == SEED and source is not None and source.type == NETWORK and cluster is None:
             reason = "it is the seed, on a network"
         if reason is not None or source is None:
             left_out[target] = reason or "it has no source that can be read"
@@ -94,6 +103,10 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
         if role == SEED and image_format == RAW and os.path.isfile(path):
             # It is copied from the file, which may be a newer one than that which QEMU has in the drive.
             size_bytes = os.path.getsize(path)
+        elif cluster is not None and (role == SEED or not domain.active):
+            # libvirt asks QEMU, and of a machine that is off nobody who knows this storage.
+            name = qemu_name(cluster, volume)
+            size_bytes = virtual_size(name.name, RAW, *name.options, data=name.data)
         else:
             size_bytes = _size_bytes(domain, target)
         found.append(
@@ -103,10 +116,11 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
                 image_format,
                 size_bytes,
                 role,
-                pool,
+                pool.name if pool is not None else "",
                 volume,
                 names.get(target, ""),
                 source_file(path) if path else None,
+                cluster,
             )
         )
     return found, left_out
@@ -131,6 +145,11 @@ def _why_not(element: etree._Element) -> str | None:
     return None
 
 
+def _is_plain(element: etree._Element) -> bool:
+    """Whether a disk is its volume as it stands: raw, and not a snapshot of it."""
+    return driver_format(element) == RAW and element.find("source/snapshot") is None
+
+
 def _source(element: etree._Element, pools: Pools) -> DiskSource | None:
     source = element.find("source")
     if element.get("type") == "volume" and source is not None:
@@ -138,16 +157,16 @@ def _source(element: etree._Element, pools: Pools) -> DiskSource | None:
     return DiskSource.read(element)
 
 
-def _volumes(pools: Pools) -> t.Callable[[DiskSource], tuple[str, str]]:
-    """The pool and the volume of a place; empty words where it is in no active pool."""
+def _volumes(pools: Pools) -> t.Callable[[DiskSource], tuple[Pool | None, str]]:
+    """The pool and the volume of a place; None where it is in no active pool."""
     active = pools.all()
 
-    def find(source: DiskSource) -> tuple[str, str]:
+    def find(source: DiskSource) -> tuple[Pool | None, str]:
         for pool in active:
             volume = pool.name_at(source)
             if volume is not None:
-                return pool.name, volume
-        return "", ""
+                return pool, volume
+        return None, ""
 
     return find
 
@@ -157,9 +176,13 @@ def _size_bytes(domain: Domain, target: str) -> int:
         return int(domain.handle.blockInfo(target, 0)[0])
 
 
-def require_local_disks(disks: t.Iterable[BackupDisk], machine: str) -> None:
+def require_readable_disks(disks: t.Iterable[BackupDisk], machine: str) -> None:
     """Raise VirtError for a disk that cannot be read here while the machine is off, or not without guessing."""
     for disk in disks:
+        if disk.cluster is not None:
+            # Nobody else tells whether somebody writes to it meanwhile.
+            require_bindings(disk.cluster, otherwise=f"start {machine}, which is backed up without them then")
+            continue
         if not disk.path:
             raise UnsupportedError(
                 f"disk {disk.target} of machine {machine} is on a network, and is backed up only while it is running",

@@ -25,6 +25,7 @@ from ..._host.backup.verify import check_header, digest_file
 from ..._host.connection import VirConnect, translate_errors, version_text
 from ..._host.machines.start_watch import last_start
 from ..._host.progress import ProgressMeter
+from ..._host.storage.cluster.opened import last_changes, require_closed
 from ..._host.storage.disk_lock import DiskLock
 from ..._model.backup.backup_xml import backup_xml, checkpoint_xml
 from ..._model.backup.manifest import (
@@ -234,12 +235,16 @@ class BackupMaker:
             self.no_checkpoint = f"the machine got the snapshot {found[0]} while the backup began"
 
     def _back_up_stopped(self) -> None:
-        """Under QEMU's own locks on the files: until the end the machine cannot be started."""
-        locks = [DiskLock(disk.path) for disk in self._plan.disks]
+        """Under QEMU's own locks on the files: until the end the machine cannot be started. There are none of these in
+        a cluster: that is asked before and after who has its volumes open, and when they were written to."""
+        locks = [DiskLock(disk.path) for disk in self._plan.disks if disk.path]
+        volumes = [(disk.cluster, disk.volume) for disk in self._plan.disks if disk.cluster is not None]
         try:
             for lock in locks:
                 lock.hold()
             self._require_off()
+            require_closed(volumes)
+            changes = last_changes(volumes)
             started = last_start(self._plan.domain.name)
             done = 0
             for disk in self._plan.disks:
@@ -247,6 +252,13 @@ class BackupMaker:
             for lock in locks:
                 lock.check()
             self._require_off()
+            require_closed(volumes)
+            if last_changes(volumes) != changes:
+                raise ConflictError(
+                    f"a disk of machine {self._plan.domain.name} in its Ceph cluster was written to while it was being "
+                    "backed up",
+                    hint="Run it again",
+                )
             # QEMU has nodes of its own for devices, whose locks and times tell nothing.
             if last_start(self._plan.domain.name) != started:
                 raise ConflictError(
@@ -266,7 +278,7 @@ class BackupMaker:
     def _copy(self, disk: BackupDisk, before: int) -> int:
         target = f"{self._partial}/{file_of(disk)}"
         images.convert(
-            disk.path,
+            disk.image,
             disk.format,
             target,
             self._stop,

@@ -25,7 +25,7 @@ from ..._model.metadata.migration import read_migration_note
 from ..._model.metadata.snapshots import finish_revert_hint, reverting_to
 from ..._model.xml.disk_source import QCOW2
 from ..power.view import OlderDataError, view_machine
-from .disks import BackupDisk, find_disks, require_local_disks
+from .disks import BackupDisk, find_disks, require_readable_disks
 from .options import BackupOptions
 
 # As many as libvirt follows. Of 1100 images qemu-img 7.2 opens no more than a process may have files, and runs out of
@@ -91,7 +91,7 @@ def plan_backup(conn: VirConnect, name: str, options: BackupOptions) -> BackupPl
         no_checkpoint = _why_no_checkpoint(domain, disks)
         parent, reason, changed = _choose_parent(domain, uuid, disks, backups, options)
     else:
-        require_local_disks(disks, name)
+        require_readable_disks(disks, name)
         no_checkpoint, parent, reason, changed = "the machine is off", None, "the machine is off", {}
     needed = sum(
         disk.full_bytes if parent is None or disk.role != DISK else (changed.get(disk.target) or 0) for disk in disks

@@ -14,8 +14,9 @@ from ..._base.xml import attribute, etree
 from ..._host.connection import VirConnect, libvirt, translate_errors
 from ..._host.machines.snapshots import KnownSnapshot
 from ..._host.storage.ceph import has_bindings, require_bindings
+from ..._host.storage.cluster.opened import PoolVolume
 from ..._host.storage.cluster.record import cluster_name, snapshot_of
-from ..._host.storage.cluster.snapshots import PoolVolume, names_of, remove
+from ..._host.storage.cluster.snapshots import names_of, remove
 from ..._host.storage.pools import Pool, Pools
 from ..._model.attachments import disk_source, written_disks, written_places
 from ..._model.metadata.snapshots import WORK_NAMESPACE, WORK_PREFIX, SnapshotWork, read_set_aside, work_to_bare_xml

@@ -21,6 +21,7 @@ from ..._host.connection import VirConnect, libvirt, translate_errors
 from ..._host.machines.redefine import redefine
 from ..._host.machines.snapshots import KnownSnapshot
 from ..._host.storage.cluster import snapshots as in_cluster
+from ..._host.storage.cluster.opened import require_closed
 from ..._host.storage.cluster.record import UNOPENABLE, make_unopenable
 from ..._model.attachments import disk_source, written_disks
 from ..._model.metadata.machine import MachineNotes
@@ -70,7 +71,7 @@ def roll_back(
             handle.destroy()
         text = snapshot.handle.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)
         now = handle.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-    in_cluster.require_closed(volumes)
+    require_closed(volumes)
     then = with_notes(text, notes)
     wanted = need(parse_xml(then), "domain")
     # It may have been renamed since.
@@ -79,7 +80,7 @@ def roll_back(
     redefine(conn, _half_reverted_xml(wanted, snapshot.facts.name), uuid_of(machine), name)
     try:
         _require_still_off(handle, what)
-        in_cluster.require_closed(volumes)
+        require_closed(volumes)
     except VirtError:
         # No disk has been changed.
         with contextlib.suppress(VirtError):

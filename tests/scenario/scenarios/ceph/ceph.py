@@ -51,6 +51,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("off, it moves as well", lambda: _off(cloud))
         scenario.step("what is used is not deleted, from whatever hypervisor", lambda: _kept(cloud))
         scenario.step("a backup of it is whole, and is put back", lambda: _back_up(cloud))
+        scenario.step("off, a backup has all of it, and it comes back with its seed", lambda: _bring_back(cloud))
         scenario.step("a hypervisor is emptied, without a copy", lambda: _evacuate(cloud))
         scenario.step("power goes while it writes: all is there that was on the disk", lambda: _power(cloud))
         scenario.step("purge removes the machines and their volumes, and nothing else", lambda: _purge(cloud))
@@ -193,13 +194,17 @@ def _move(cloud: Cloud, target: str) -> None:
     _says(cloud)
 
 
-def _grow(cloud: Cloud) -> None:
+def _init_grown(cloud: Cloud, *, changes: bool) -> None:
     disks = _disks({"name": "data", "size": 96, "pool": ceph.POOL})
+    answer, result = cloud.init(
+        home(cloud, RUNS), name=RUNS, disks=disks, vcpus=1, memory=128, image="tiny", seed={"pool": ceph.POOL}
+    )
+    must(answer.status == 0 and result["changed"] is changes, answer.text)
+
+
+def _grow(cloud: Cloud) -> None:
     for changes in (True, False):
-        answer, result = cloud.init(
-            home(cloud, RUNS), name=RUNS, disks=disks, vcpus=1, memory=128, image="tiny", seed={"pool": ceph.POOL}
-        )
-        must(answer.status == 0 and result["changed"] is changes, answer.text)
+        _init_grown(cloud, changes=changes)
     must(ceph.listed(cloud)[f"{RUNS}-data"]["size"] == 96 << 20, f"{ceph.listed(cloud)[f'{RUNS}-data']}")
     status, said = tell(cloud, home(cloud, RUNS), RUNS, "cat /sys/block/vdb/size")
     must(status == 0 and said.split()[0] == str(96 * 2048), said)
@@ -276,6 +281,26 @@ def _back_up(cloud: Cloud) -> None:
     cloud.lab_well("ceph", "rbd", "rm", f"vms/{name}")
     status, said = tell(cloud, host, RUNS, f"echo {BLOB} > /dev/vdb; sync")
     must(status == 0, said)
+
+
+def _bring_back(cloud: Cloud) -> None:
+    host = home(cloud, RUNS)
+    volumes = {f"{RUNS}-{part}" for part in ("system", "data", "seed")}
+    must(volumes <= set(ceph.listed(cloud)), f"{list(ceph.listed(cloud))}")
+    cloud.on(host, f"virsh destroy {RUNS}")
+    answer, result = module(cloud, host, "virt_backup", name=[RUNS], dest=PLACE, verify=True)
+    must(answer.status == 0 and not result["machines"][0]["left_out"], answer.text)
+    cloud.play_well("purge", "-e", f"vm={RUNS}")
+    must(not volumes & set(ceph.listed(cloud)), f"{list(ceph.listed(cloud))}")
+    answer, result = module(cloud, host, "virt_restore", src=PLACE, machine=RUNS)
+    must(answer.status == 0, answer.text)
+    must(volumes <= set(ceph.listed(cloud)), f"{list(ceph.listed(cloud))}")
+    must(f"{RUNS}-seed" in cloud.on(host, f"virsh dumpxml {RUNS}"), "its drive for the seed is gone")
+    clear(cloud, host, RUNS)
+    cloud.on(host, f"virsh start {RUNS}")
+    wait_until_up(cloud, host, RUNS)
+    _says(cloud, booted=True)
+    _init_grown(cloud, changes=False)
 
 
 def _evacuate(cloud: Cloud) -> None:

@@ -12,25 +12,19 @@ protects it for ever (virStorageBackendRBDCloneImage in src/storage/storage_back
 from __future__ import annotations
 
 import contextlib
-import time
 import typing as t
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ...._base.errors import ConflictError, NotFoundError
-from ..ceph import Cluster, open_cluster, remove_snapshot, require_no_clones_of, snapshot_names
-from ..pools import Pool
-
-PoolVolume = tuple[Pool, str]
-# The cluster itself forgets a client that does not answer after 30 s (osd_client_watch_timeout).
-_CLOSED_SECONDS = 45
-_LOOK_SECONDS = 1.0
+from ..ceph import remove_snapshot, require_no_clones_of, snapshot_names
+from .opened import PoolVolume, clusters_of, open_volume, require_closed, require_closed_one
 
 
 def names_of(volumes: Sequence[PoolVolume]) -> dict[str, set[str]]:
     """The names of all snapshots that volumes have, each with the volumes that have it (``pool/volume``); a volume that
     is not there has none."""
     found: dict[str, set[str]] = {}
-    with _clusters(volumes) as clusters:
+    with clusters_of(volumes) as clusters:
         for pool, volume in volumes:
             cluster = clusters[pool.name]
             with contextlib.suppress(cluster.rbd.ImageNotFound), cluster.open(volume, read_only=True) as image:
@@ -45,9 +39,10 @@ def take(volumes: Sequence[PoolVolume], snapshot: str, still: contextlib.Abstrac
 
     Raises NotFoundError for a volume that is not there, ConflictError for one that has such a snapshot.
     """
-    with _clusters(volumes) as clusters, contextlib.ExitStack() as opened:
+    with clusters_of(volumes) as clusters, contextlib.ExitStack() as opened:
         images = [
-            (pool, volume, opened.enter_context(_open(clusters[pool.name], pool, volume))) for pool, volume in volumes
+            (pool, volume, opened.enter_context(open_volume(clusters[pool.name], pool, volume)))
+            for pool, volume in volumes
         ]
         for pool, volume, image in images:
             if snapshot in snapshot_names(image):
@@ -67,22 +62,15 @@ def take(volumes: Sequence[PoolVolume], snapshot: str, still: contextlib.Abstrac
 
 def require_all(volumes: Sequence[PoolVolume], snapshot: str) -> None:
     """Raise NotFoundError for a volume that is not there, or has not got this snapshot."""
-    with _clusters(volumes) as clusters:
+    with clusters_of(volumes) as clusters:
         for pool, volume in volumes:
-            with _open(clusters[pool.name], pool, volume, read_only=True) as image:
+            with open_volume(clusters[pool.name], pool, volume, read_only=True) as image:
                 if snapshot not in snapshot_names(image):
                     raise NotFoundError(
                         f"volume {volume} of pool {pool.name} has no snapshot {snapshot} in its cluster (any more)",
                         hint="Somebody else has deleted it there, or has replaced the volume. Delete the machine's "
                         "snapshot: virt_snapshot with state: absent",
                     )
-
-
-def require_closed(volumes: Sequence[PoolVolume]) -> None:
-    """Raise ConflictError when any client has one of the volumes open, and keeps it open for a while."""
-    with _clusters(volumes) as clusters:
-        for pool, volume in volumes:
-            _require_closed(clusters[pool.name], pool, volume)
 
 
 def roll_back(
@@ -97,18 +85,18 @@ def roll_back(
     """
     require_all(volumes, snapshot)
     require_closed(volumes)
-    with _clusters(volumes) as clusters:
+    with clusters_of(volumes) as clusters:
         for number, (pool, volume) in enumerate(volumes, 1):
             on_volume(f"volume {volume} of pool {pool.name}, {number} of {len(volumes)}")
             # Those before it may have taken hours.
-            _require_closed(clusters[pool.name], pool, volume)
+            require_closed_one(clusters[pool.name], pool, volume)
             with clusters[pool.name].open(volume) as image:
                 image.rollback_to_snap(snapshot)
 
 
 def require_no_clones(volumes: Sequence[PoolVolume], snapshot: str) -> None:
     """Raise ConflictError, with their names, when the snapshot of any of the volumes has clones."""
-    with _clusters(volumes) as clusters:
+    with clusters_of(volumes) as clusters:
         for pool, volume in volumes:
             require_no_clones_of(clusters[pool.name], pool, volume, snapshot)
 
@@ -116,44 +104,8 @@ def require_no_clones(volumes: Sequence[PoolVolume], snapshot: str) -> None:
 def remove(volumes: Sequence[PoolVolume], snapshot: str) -> None:
     """Delete the snapshot of all volumes, as far as they have it. Raises ConflictError when one of them has clones;
     nothing is deleted then."""
-    with _clusters(volumes) as clusters:
+    with clusters_of(volumes) as clusters:
         for pool, volume in volumes:
             require_no_clones_of(clusters[pool.name], pool, volume, snapshot)
         for pool, volume in volumes:
             remove_snapshot(clusters[pool.name], pool, volume, snapshot)
-
-
-@contextlib.contextmanager
-def _clusters(volumes: Sequence[PoolVolume]) -> Iterator[dict[str, Cluster]]:
-    """A connection for each pool, for the block."""
-    with contextlib.ExitStack() as opened:
-        pools = {pool.name: pool for pool, _volume in volumes}
-        yield {name: opened.enter_context(open_cluster(pool)) for name, pool in pools.items()}
-
-
-@contextlib.contextmanager
-def _open(cluster: Cluster, pool: Pool, volume: str, *, read_only: bool = False) -> Iterator[t.Any]:
-    try:
-        image = cluster.open(volume, read_only=read_only)
-    except cluster.rbd.ImageNotFound as exc:
-        raise NotFoundError(f"there is no volume {volume!r} in pool {pool.name} (any more)") from exc
-    with image:
-        yield image
-
-
-def _require_closed(cluster: Cluster, pool: Pool, volume: str) -> None:
-    """Wait until no client has a volume open; QEMU may have ended a moment ago."""
-    end = time.monotonic() + _CLOSED_SECONDS
-    while True:
-        # To read it, no watch is set.
-        with cluster.open(volume, read_only=True) as image:
-            clients = sorted({str(one["addr"]) for one in image.watchers_list()})
-        if not clients:
-            return
-        if time.monotonic() > end:
-            raise ConflictError(
-                f"volume {volume} of pool {pool.name} is open on {', '.join(clients)}, where a machine may be writing "
-                "to it",
-                hint="Look for that machine, and shut it down or detach the disk there",
-            )
-        time.sleep(_LOOK_SECONDS)

@@ -20,7 +20,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains 
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back, set_aside
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import HowFar
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots as in_cluster
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import opened
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE as MOVE_NAMESPACE
@@ -60,9 +60,9 @@ POOL = """<pool type='rbd'><name>ceph</name><source><host name='mon'/><name>vms<
 def rbd(monkeypatch: pytest.MonkeyPatch) -> PretendedCluster:
     """The cluster with the machine's volumes."""
     cluster = PretendedCluster("db1-system", "db1-data")
-    monkeypatch.setattr(in_cluster, "open_cluster", cluster.open)
-    monkeypatch.setattr(in_cluster, "_CLOSED_SECONDS", 0)
-    monkeypatch.setattr(in_cluster, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(opened, "open_cluster", cluster.open)
+    monkeypatch.setattr(opened, "_CLOSED_SECONDS", 0)
+    monkeypatch.setattr(opened, "_LOOK_SECONDS", 0)
     monkeypatch.setattr(clustered, "require_bindings", lambda _pool: None)
     monkeypatch.setattr(clustered, "has_bindings", lambda: True)
     monkeypatch.setattr(Pools, "local", property(lambda _self: True))

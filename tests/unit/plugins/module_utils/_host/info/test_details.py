@@ -126,6 +126,23 @@ def test_what_cannot_be_found_out_is_an_error_of_its_machine(node_uri: str) -> N
     assert by_name["db1"]["disks"][0]["backing_chain"] == []
 
 
+def test_whether_a_disk_in_a_cluster_is_on_an_older_image_is_unknown(node_uri: str) -> None:
+    source = "<source protocol='rbd' name='vms/ceph1-system'><host name='mon'/></source><target dev='vda'/>"
+    devices = f"<devices><disk type='network'><driver type='raw'/>{source}{{}}</disk></devices>"
+    domain = "<domain type='test'><name>{}</name><memory>65536</memory><os><type>hvm</type></os>{}</domain>"
+    with open_connection(node_uri) as conn:
+        conn.defineXML(domain.format("ceph1", devices.format("")))
+        conn.defineXML(domain.format("ceph2", devices.format("<readonly/>")))
+        records = observe_machines(conn, addresses=False)
+        add_details(conn, records, ["images"], agent_timeout_seconds=1)
+    by_name = {record["name"]: record for record in records}
+    assert {name: by_name[name]["newer_images"] for name in ("ceph1", "ceph2", "db1")} == {
+        "ceph1": None,
+        "ceph2": [],
+        "db1": [],
+    }
+
+
 @pytest.mark.parametrize(
     ("stats", "job"),
     [

@@ -18,7 +18,10 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshot
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest, checkpoint_name
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup import plan
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup.disks import find_disks, require_local_disks
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.disks import (
+    find_disks,
+    require_readable_disks,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.backup.backup_host import (
     UUID,
@@ -201,7 +204,7 @@ def test_what_cannot_be_backed_up_is_refused(machine: BackupHost) -> None:
     machine.define(f"{network}<target dev='vdb' bus='virtio'/></disk>")
     with pytest.raises(UnsupportedError, match="vdb of machine web1 is on a network, and is backed up only while"):
         plan.plan_backup(machine.conn, "web1", machine.options)
-    require_local_disks([], "web1")
+    require_readable_disks([], "web1")
     machine.conn.defineXML(
         "<domain type='test'><name>bare</name><memory>65536</memory><os><type>hvm</type></os></domain>"
     )

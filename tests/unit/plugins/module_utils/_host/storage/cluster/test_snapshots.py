@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import ceph, usage, volumes
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import snapshots
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import opened, snapshots
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import Error, Image, PretendedCluster, Snapshot
 
@@ -23,10 +23,10 @@ OURS = "brine-snapshot.u.s"
 def rbd(monkeypatch: pytest.MonkeyPatch) -> PretendedCluster:
     """A cluster with two volumes."""
     cluster, now = PretendedCluster("web1-system", "web1-data"), [0.0]
-    monkeypatch.setattr(snapshots, "open_cluster", cluster.open)
+    monkeypatch.setattr(opened, "open_cluster", cluster.open)
     monkeypatch.setattr(ceph, "open_cluster", cluster.open)
-    monkeypatch.setattr(snapshots.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(snapshots.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(opened.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(opened.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     return cluster
 
 
