@@ -21,13 +21,15 @@ from ...scenario.cloud import Failure
 from .commands import PEER, Inventories, Run, peer_version, unpack_peer
 from .daemon import find_libvirtd, running_daemon, running_line, silent_port
 from .fleet import write_hypervisor
-from .table import Fleet, silent_verdict, table
+from .table import Fleet, growth_verdict, silent_verdict, table
 
 ROOT = Path(__file__).resolve().parents[3]
 COLLECTIONS = Path(__file__).absolute().parents[6]
 FLEETS = ("1x1000", "50x20")
 MILLISECONDS = (0.0, 10.0)
 WAYS = ("brine.virt", PEER, "floor", "nothing")
+# The same hypervisor with twice as many machines.
+SMALL_FLEET, LARGE_FLEET = Fleet(1, 1000, 10.0), Fleet(1, 2000, 10.0)
 SILENT_FLEET = Fleet(50, 20, 10.0)
 SILENT_SECONDS = 5.0
 
@@ -116,18 +118,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
             port = stack.enter_context(running_daemon(find_libvirtd(build), daemon))
             cloud = Cloud(Path(place), port, collections, managed=words.managed)
             results = [(fleet, measure(cloud, fleet, ways, words.rounds, options)) for fleet in fleets]
+            large = None
+            if SMALL_FLEET in fleets and {"brine.virt", "nothing"}.issubset(ways):
+                large = measure(cloud, LARGE_FLEET, ["brine.virt", "nothing"], words.rounds, options)
             silent = measure_silent(cloud, SILENT_FLEET) if SILENT_FLEET in fleets else None
     except Failure as exc:
         print(f"FAILED: {exc}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    data = {fleet.name: {way: [vars(run) for run in runs] for way, runs in ways.items()} for fleet, ways in results}
+    by_fleet: dict[Fleet, Mapping[str, list[Run]]] = dict(results)
+    if large is not None:
+        by_fleet[LARGE_FLEET] = large
+    data = {
+        fleet.name: {way: [vars(run) for run in runs] for way, runs in ways.items()} for fleet, ways in by_fleet.items()
+    }
     build.mkdir(exist_ok=True)
     (build / "benchmark-inventory.json").write_text(json.dumps(data, indent=1), encoding="utf-8")
     print(f"\nansible-inventory --list, medians of {words.rounds}; the peer is {PEER}", end="")
     print(f" {peer_version(peer)}:\n" if peer else ", which is not here:\n")
     print(table(results))
+    if large is not None:
+        print(growth_verdict(SMALL_FLEET, LARGE_FLEET, by_fleet))
     if silent:
         print(silent_verdict(SILENT_FLEET, *silent, SILENT_SECONDS))
     print("\nAll figures: .build/benchmark-inventory.json", flush=True)

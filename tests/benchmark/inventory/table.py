@@ -27,7 +27,10 @@ class Fleet:
 # The goals of this collection, on two cores: seconds, and how many times faster than the peer.
 SECONDS = {Fleet(1, 1000, 10.0): 2.5, Fleet(50, 20, 10.0): 2.3}
 TIMES = {Fleet(1, 1000, 10.0): 20.0}
-MEBIBYTES = 110.0
+MEGABYTES = 110.0
+# So much more than in proportion a fleet twice as large may take.
+GROWTH = 1.15
+_MEBIBYTE = 1.048576
 
 _TEXTS = {
     "brine.virt": "brine.virt",
@@ -67,12 +70,30 @@ def _verdicts(fleet: Fleet, runs: Mapping[str, Sequence[Run]], seconds: Mapping[
     found = []
     if fleet in SECONDS:
         found.append((ours < SECONDS[fleet], f"{ours:.2f} s, the limit is {SECONDS[fleet]:g} s"))
-        memory = statistics.median(run.mebibytes for run in runs["brine.virt"])
-        found.append((memory < MEBIBYTES, f"{memory:.0f} MiB, the limit is {MEBIBYTES:g} MiB"))
+        megabytes = statistics.median(run.mebibytes for run in runs["brine.virt"]) * _MEBIBYTE
+        found.append((megabytes < MEGABYTES, f"{megabytes:.0f} MB of memory, the limit is {MEGABYTES:g} MB"))
     if fleet in TIMES and PEER in seconds:
         times = seconds[PEER] / ours
         found.append((times >= TIMES[fleet], f"{times:.1f} times as fast as {PEER}, the goal is {TIMES[fleet]:g}"))
     return [f"{'met' if is_met else 'NOT MET'}: {fleet.name}: {text}" for is_met, text in found]
+
+
+def growth_verdict(small: Fleet, large: Fleet, runs: Mapping[Fleet, Mapping[str, Sequence[Run]]]) -> str:
+    """Whether the time grows with the number of machines, and no faster: that beyond Ansible's own start.
+
+    runs: of both fleets, each with those without a host (``nothing``).
+    """
+    beyond = {}
+    for fleet in (small, large):
+        ours, nothing = (
+            statistics.median(run.seconds for run in runs[fleet][way]) for way in ("brine.virt", "nothing")
+        )
+        beyond[fleet] = (ours - nothing) / (fleet.hypervisors * fleet.machines)
+    growth = beyond[large] / beyond[small]
+    return (
+        f"{'met' if growth <= GROWTH else 'NOT MET'}: {large.name} takes {growth:.2f} times as long per machine as "
+        f"{small.name}, the limit is {GROWTH:g}"
+    )
 
 
 def silent_verdict(fleet: Fleet, without: Run, with_silent: Run, limit: float) -> str:
