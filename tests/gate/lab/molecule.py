@@ -17,8 +17,6 @@ from ..results import Counts, Result
 
 # Seen on this in `make test`, that a contributor's `molecule test` works; `make test-full` has the others.
 QUICK = ("virt_bridge",)
-# What virt_tls does as well, and verifies.
-COVERED = ("virt_hypervisor",)
 # In this order on the same hosts: the first one makes hypervisors of bare ones, as the others would have to do first.
 # The environment says so: KEEP_HOSTS to what takes hosts away, HOSTS_ARE_HYPERVISORS to what makes them hypervisors.
 # Those of playbooks take away the machines of the ones before them, so that their order is free. But the last one
@@ -37,7 +35,7 @@ LINES_SHOWN = 100
 class Molecule:
     """Runs `molecule test -s NAME` for each scenario in extensions/molecule, as somebody who works on it would.
 
-    `full`: all but QUICK and COVERED, else QUICK. In the environment, SCENARIO=no leaves them out.
+    `full`: all but QUICK, else QUICK. In the environment, SCENARIO=no leaves them out.
     """
 
     def __init__(self, root: Path, logs: Path, *, full: bool = False) -> None:
@@ -54,7 +52,7 @@ class Molecule:
         if not self._full:
             return list(QUICK)
         there = (path.parent.name for path in self._root.glob("extensions/molecule/*/molecule.yml"))
-        rest = sorted(name for name in there if name not in ("default", *QUICK, *COVERED, *CHAIN))
+        rest = sorted(name for name in there if name not in ("default", *QUICK, *CHAIN))
         return [*CHAIN, *rest]
 
     def run(self) -> list[Result]:

@@ -11,27 +11,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.brine.virt.tests.gate.lab.molecule import CHAIN, COVERED, QUICK, Molecule
+from ansible_collections.brine.virt.tests.gate.lab.molecule import CHAIN, QUICK, Molecule
 from ansible_collections.brine.virt.tests.gate.results import Counts, Result
 
 ROOT = Path(__file__).resolve().parents[3]
 MOLECULE = ROOT / "extensions/molecule"
 
 
-def test_each_scenario_is_run_or_covered(tmp_path: Path) -> None:
+def test_each_scenario_is_run_once(tmp_path: Path) -> None:
     there = {path.parent.name for path in MOLECULE.glob("*/molecule.yml")} - {"default"}
     run = [*Molecule(ROOT, tmp_path).names(), *Molecule(ROOT, tmp_path, full=True).names()]
-    assert sorted([*run, *COVERED]) == sorted(there)
+    assert sorted(run) == sorted(there)
     assert set(QUICK) <= set(run)
-
-
-def test_what_is_covered_is_done_and_verified_elsewhere() -> None:
-    for name in COVERED:
-        play = yaml.safe_load((MOLECULE / name / "converge.yml").read_text(encoding="utf-8"))
-        other = yaml.safe_load((MOLECULE / "virt_tls/converge.yml").read_text(encoding="utf-8"))
-        assert play[0]["roles"][0] in other[0]["roles"]
-        verified = yaml.safe_load((MOLECULE / "virt_tls/verify.yml").read_text(encoding="utf-8"))
-        assert {"ansible.builtin.import_playbook": f"../{name}/verify.yml"}.items() <= verified[0].items()
 
 
 def imported(path: Path) -> list[str]:
