@@ -8,7 +8,7 @@
 * A link from a page to a file of the collection, relative or by its address on GitHub, finds it, and the heading in it.
 * The page `reference` names every playbook, role and module.
 * A variable that the user may set for a playbook is explained on a page.
-* The README is short: what the collection is, how to see it and use it, and where to read on.
+* The README is short: what the collection is, how to see it and use it, where to read on, and where to ask.
 * The README of a role has a table of its variables and their defaults, see roles.py.
 * The messages that the page `messages` explains are still said, see messages.py.
 """
@@ -133,10 +133,14 @@ def check_variables() -> Iterator[str]:
 
 
 def check_readme() -> Iterator[str]:
-    """Yield a README that is longer than it may be."""
-    count = len(Path("README.md").read_text(encoding="utf-8").splitlines())
+    """Yield a README that is longer than it may be, or lacks what Ansible asks of an included collection."""
+    text = Path("README.md").read_text(encoding="utf-8")
+    count = len(text.splitlines())
     if count > README_LINES:
         yield f"README.md has {count} lines, at most {README_LINES}: the rest belongs to the pages in {GUIDE}"
+    # https://docs.ansible.com/projects/ansible/devel/community/collection_contributors/collection_requirements.html
+    if not re.search(r"^## Communication$", text, re.MULTILINE):
+        yield "README.md has no section Communication"
 
 
 def broken_in_pages() -> Iterator[str]:

@@ -26,7 +26,8 @@ GUIDE = "docs/docsite/rst"
 TABLE = "| `virt_answer` | `45` | seconds |\n| `virt_one_pools`, `virt_one_wait` | one, `true` | pools |\n"
 # A tree in which nothing is broken.
 GOOD = {
-    "README.md": "# A title\n\n[role](roles/one/README.md#what-happens), [here](#a-title), [far](https://example.org/x)\n",
+    "README.md": "# A title\n\n[role](roles/one/README.md#what-happens), [here](#a-title), [far](https://example.org/x)\n"
+    "\n## Communication\n",
     "CONTRIBUTING.md": "see `roles/one`\n\n```\n  _base/   1\n  _one/    one\n```\n",
     "roles/one/README.md": f"# one\n\n{TABLE}\n## What happens\n\n[back](../../README.md)\n",
     "playbooks/list.yml": (
@@ -77,7 +78,8 @@ GOOD = {
             "virt_one_wait of roles/one/meta",
         ),
         (check_role_variables, "roles/one/README.md", TABLE.replace("45", "15"), "the default of virt_answer is 45"),
-        (check_readme, "README.md", "line\n" * 150, "README.md has 151 lines"),
+        (check_readme, "README.md", "## Communication\n" + "line\n" * 149, "README.md has 151 lines"),
+        (check_readme, "README.md", "# A title", "README.md has no section Communication"),
     ],
     ids=lambda value: value.__name__ if callable(value) else None,
 )

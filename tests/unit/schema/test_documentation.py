@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -93,9 +94,10 @@ def test_the_demo_gives_images_that_fit() -> None:
     assert complaints({"virt_images": {image: dict.fromkeys(keys, "x")}}) == []
 
 
-def test_the_guide_has_the_schema_where_it_is_installed() -> None:
-    page = (GUIDE / "provision.rst").read_text(encoding="utf-8")
-    (path,) = re.findall(r"^ *# yaml-language-server: \$schema=(\S+)$", page, re.MULTILINE)
+@pytest.mark.parametrize("page", [TOP / "README.md", GUIDE / "provision.rst"], ids=lambda path: path.name)
+def test_the_readme_and_the_guide_have_the_schema_where_it_is_installed(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    (path,) = re.findall(r"^ *# yaml-language-server: \$schema=(\S+)$", text, re.MULTILINE)
     installed, _collection, inside = path.partition("/ansible_collections/brine/virt/")
     assert installed.endswith("/.ansible/collections")
     assert (TOP / inside).exists()
