@@ -104,7 +104,7 @@ def _types(value: t.Any, where: str) -> frozenset[str]:
     return frozenset(words)
 
 
-_RULES: dict[str, validators.Rule] = {
+RULES: dict[str, validators.Rule] = {
     "hypervisors": _hypervisors,
     "transport": validators.choice(*TRANSPORTS),
     "user": _user,
@@ -118,7 +118,7 @@ _RULES: dict[str, validators.Rule] = {
 def read_request(arguments: Mapping[str, t.Any]) -> EventRequest:
     """The arguments of the source in a rulebook. Raises InputError, which says of each mistake where it stands."""
     # Of ansible-rulebook itself.
-    values = GivenOptions.of(arguments, "").without(["eda_feedback_queue"]).read(_RULES)
+    values = GivenOptions.of(arguments, "").without(["eda_feedback_queue"]).read(RULES)
     if "hypervisors" not in values:
         raise InputError("is missing", where="hypervisors", hint=_EXAMPLE)
     transport, user = values.get("transport", "ssh"), values.get("user")
