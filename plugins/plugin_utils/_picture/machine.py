@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .._reports.remarks import unfinished
+from .._reports.remarks import on_its_way, unfinished
 from .facts import jobs_of, snapshots_of, uptime_of
 from .words import counted, size, visible
 
@@ -109,10 +109,9 @@ def _notes(record: Record) -> t.Iterator[Note]:
     words = unfinished(record)
     if words:
         yield Note("warning", visible(words[0].upper() + words[1:]))
-    move = record.get("moving")
+    move = on_its_way(record)
     if move:
-        source, target = (move.get("source"), move.get("target")) if isinstance(move, Mapping) else (None, None)
-        yield Note("move", visible(f"Being moved from {source or '?'} to {target or '?'}"))
+        yield Note("move", visible(move[0].upper() + move[1:]))
     for job in jobs_of(record):
         yield Note("job", visible(f"Job: {job}"))
     pending = record.get("pending") or []

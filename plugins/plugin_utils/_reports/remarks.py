@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is unusual about machines that are there: unfinished, on several hypervisors, of one address. Pure."""
+"""What is unusual about machines: unfinished, on their way, on several hypervisors, of one address. Pure."""
 
 from __future__ import annotations
 
@@ -24,6 +24,20 @@ def unfinished(record: Mapping[str, t.Any]) -> str | None:
     return (
         f"unfinished: a run was interrupted, but it is {record['state']} now; run provision again to see how to keep it"
     )
+
+
+def on_its_way(record: Mapping[str, t.Any]) -> str | None:
+    """The words about a machine that is being moved, or whose move was interrupted; None for any other.
+
+    The hypervisors are called as they call themselves, which may not be by their names in the inventory.
+    """
+    move = record.get("moving")
+    if not move:
+        return None
+    source, target = (move.get("source"), move.get("target")) if isinstance(move, Mapping) else (None, None)
+    if source and source == target:
+        return "having its disks moved"
+    return f"being moved from {source or '?'} to {target or '?'}"
 
 
 def remarks_on(machines_by_hypervisor: Records) -> list[str]:

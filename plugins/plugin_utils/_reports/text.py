@@ -14,7 +14,7 @@ from ...module_utils._base.errors import InputError
 from ...module_utils._model.spec.fields.units import format_size
 from .._placement.hosts import was_asked
 from .access import access_lines
-from .remarks import unfinished
+from .remarks import on_its_way, unfinished
 from .table import Column, printable_line, table_lines
 
 KIB_PER_MIB = 1024
@@ -101,7 +101,7 @@ def _machine_lines(record: Mapping[str, t.Any], hypervisor: str, variables: Mapp
     lines += _field(1, "Memory", None if memory_mib is None else memory_mib * KIB_PER_MIB)
     state = " ".join(filter(None, [record.get("state"), record.get("paused_by")]))
     saved = "with its memory saved" if record.get("saved") else None
-    lines += _field(1, "State", ", ".join(filter(None, [state, saved, unfinished(record)])))
+    lines += _field(1, "State", ", ".join(filter(None, [state, saved, on_its_way(record), unfinished(record)])))
     for graphics in record.get("graphics") or []:
         port = graphics.get("port") or graphics.get("tls_port")
         lines += _field(1, "Graphics", f"{graphics.get('type')} - {hypervisor}:{port}" if port else None)

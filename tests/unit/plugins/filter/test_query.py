@@ -324,6 +324,24 @@ def test_more_of_a_machine_that_runs() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("state", "move", "words"),
+    [
+        ("running", {"source": "a", "target": "b"}, "running, being moved from a to b"),
+        ("shutoff", {"source": "a", "target": "a"}, "shutoff, having its disks moved"),
+        ("running", {"source": "a", "target": "b\x1b[2J"}, "running, being moved from a to b [2J"),
+        ("running", None, "running"),
+    ],
+)
+def test_a_machine_on_its_way_is_shown_as_one(state: str, move: dict[str, str] | None, words: str) -> None:
+    record = {"name": "db1", "state": state, "moving": move}
+    text = FILTERS["query"]({"hv1": [record]})
+    assert text.splitlines()[:2] == ["db1", f"  State: {words}"]
+    assert [line.split()[1:3] for line in table({"hv1": {"machines": [record]}})[1:]] == [
+        [f"{state},", "moving"] if move else [state, "hv1"]
+    ]
+
+
 HALF: dict[str, t.Any] = {"name": "half", "state": "shutoff", "building": True}
 CLAIM: dict[str, t.Any] = {**HALF, "name": "web1", "claimed": True}
 UNFINISHED = "unfinished: a run is creating it, or was interrupted; run provision again to finish it"

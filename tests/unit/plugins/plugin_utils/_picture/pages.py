@@ -77,7 +77,7 @@ def hostile_fleet(text: str) -> dict[str, t.Any]:
     fleet["hv3"] = text
     machine, host = fleet["hv2"]["machines"][0], fleet["hv2"]["host"]
     machine.update(name=text, title=text, errors=[text], tags=[text, "front end"], addresses=[text, "2001:db8::17"])
-    machine.update(pending=[text], moving={"source": text, "target": text}, image={"name": text})
+    machine.update(pending=[text], moving={"source": text, "target": f"to {text}"}, image={"name": text})
     host.update(arch=text, errors=[text], arriving=[text], maintenance={"since": text, "reason": text})
     host["pools"][0]["name"] = text
     host["certificates"][1].update(kind=text, path=text)

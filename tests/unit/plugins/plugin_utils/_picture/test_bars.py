@@ -142,6 +142,14 @@ def test_a_machine_that_is_moved_counts_once() -> None:
     assert ("Being moved", "1") in picture_of(fleet, None).totals
 
 
+@pytest.mark.parametrize(
+    ("target", "words"), [("hv2", "Being moved from hv1 to hv2"), ("hv1", "Having its disks moved")]
+)
+def test_what_is_moved_is_said(target: str, words: str) -> None:
+    record = {"name": "a", "state": "running", "moving": {"source": "hv1", "target": target}}
+    assert [note.text for note in machine_of(record).notes] == [words]
+
+
 def test_facts_of_any_shape_are_words_or_nothing() -> None:
     assert release_of({"release": {"id": "debian", "name": "Debian GNU/Linux 12", "version": "12"}}) == (
         "Debian GNU/Linux 12"
