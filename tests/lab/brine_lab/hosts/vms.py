@@ -44,7 +44,7 @@ def boot(lab: Lab, state: State, host: str, *, kvm: bool, log: Path) -> subproce
         "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none",
         "-chardev", f"file,id=console,path={log},append=on", "-serial", "chardev:console",
         "-kernel", str(files / "vmlinuz"), "-initrd", str(files / "initrd"),
-        "-append", "root=LABEL=root rw console=ttyS0,115200 quiet mitigations=off",
+        "-append", "root=LABEL=root rw console=ttyS0,115200 quiet mitigations=off no_timer_check",
         "-fw_cfg", f"name={given}/own,file={files / 'own.tar'}",
         "-fw_cfg", f"name={given}/finish,file={files / 'finish'}",
         "-device", "virtio-rng-pci",
