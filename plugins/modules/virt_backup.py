@@ -29,10 +29,11 @@ description:
     or moved to another volume, if the file of a disk is not the one from before, if a file of the earlier backups is
     missing, and if any disk is raw or on Ceph, as QEMU can store what has changed only in a qcow2 image. While the
     machine has snapshots, no checkpoint is made.
-  - Running machines are backed up with libvirt 7.2 or newer. A machine that is off is
-    backed up as well, with disks in a Ceph cluster only where Python has Ceph's bindings (packages C(python3-rados) and
-    C(python3-rbd)). A machine with a disk on other network storage is backed up only while it is running, and one with
-    a disk that QEMU encrypts, or that is neither qcow2 nor raw, not at all. Otherwise that is an error.
+  - Running machines are backed up with libvirt 7.2 or newer. A machine that is off is backed up as well, with raw disks
+    in a Ceph cluster if they are in an active storage pool of the hypervisor and Python has Ceph's bindings (packages
+    C(python3-rados) and C(python3-rbd)). A machine with a disk on other network storage is backed up only while it is
+    running, and one with a disk that QEMU encrypts, or that is neither qcow2 nor raw, not at all. Otherwise that is an
+    error.
   - Checkpoints that belong to earlier backups in the same directory are deleted when a newer one is there. Those that
     somebody else has made stay.
   - A backup is written under a temporary name, and gets its own when all of it is on the disk. If the run is
@@ -42,7 +43,7 @@ description:
     While that is under way, or when it was interrupted at any point, the backup can be verified and restored, and what
     it was built on is still there; the next run ends it.
   - CD-ROM drives, and disks that are read-only, shareable or transient, are not in a backup (RV(machines[].left_out)).
-    The seed is, but on network storage other than Ceph.
+    The seed is, but not on network storage other than Ceph.
   - Whoever can read the directory can read the disks of the machines, and the passwords in their definitions. The files
     can be read by root alone.
 extends_documentation_fragment:

@@ -39,12 +39,14 @@ class Snapshot:
 
 @dataclass
 class Volume:
-    """watchers: the addresses of clients that have it open. written: in seconds, when it was last written to."""
+    """watchers: the addresses of clients that have it open. written: in seconds, when it was last written to.
+    number: a part of its ID."""
 
     content: str = "new"
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     watchers: list[str] = field(default_factory=list)
     written: float = 0
+    number: int = 0
 
 
 class PretendedCluster:
@@ -96,7 +98,7 @@ class Image:
         pass
 
     def id(self) -> str:
-        return f"id-{self._name}"
+        return f"id-{self._name}-{self._volume.number}"
 
     def modify_timestamp(self) -> datetime:
         return datetime.fromtimestamp(self._volume.written, timezone.utc)

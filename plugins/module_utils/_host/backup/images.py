@@ -11,7 +11,7 @@ import typing as t
 
 from ..._base.errors import HostError, VirtError, stopped
 from ..._base.files import allocated_bytes
-from ..._base.qemu_img import QCOW2, RAW, OnPercent, measure_layer, run_qemu_img
+from ..._base.qemu_img import QCOW2, RAW, OnPercent, measure_layer, measure_volume, run_qemu_img
 from ..._model.image.qcow2 import BrokenQcow2Error, read_header
 from ..storage.ceph import QemuName
 from ..storage.full_disk import disk_full
@@ -67,7 +67,7 @@ def convert(
 
 
 def _words(image: str | QemuName) -> str:
-    return image if isinstance(image, str) else "a volume of a cluster"
+    return image if isinstance(image, str) else image.words
 
 
 def full(what: str, directory: str, needed_bytes: int | None = None) -> HostError:
@@ -102,7 +102,7 @@ def same_content(
     how: dict[str, t.Any] = {"timeout_seconds": _SECONDS, "watch": watch, "on_percent": on_percent}
     answer = run_qemu_img("compare", QCOW2, *words, data=other.data, **how)
     if answer.status not in (0, 1):
-        raise HostError(f"cannot compare {backup} with {other.name}: {answer.complaint}")
+        raise HostError(f"cannot compare {backup} with {_words(target)}: {answer.complaint}")
     return answer.status == 0
 
 
@@ -151,6 +151,15 @@ def settle(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def volume_bytes(volume: QemuName, size_bytes: int) -> int:
+    """What a full backup of a volume of a cluster takes at most: what is in it, or its size for the guest."""
+    try:
+        held = measure_volume(volume.name, RAW, *volume.options, data=volume.data)
+    except VirtError:
+        return size_bytes
+    return min(held, size_bytes)
 
 
 def chain_bytes(path: str, image_format: str, size_bytes: int) -> int:

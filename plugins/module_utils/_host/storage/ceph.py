@@ -226,22 +226,24 @@ class QemuName:
     """A volume of a cluster as qemu-img takes it.
 
     name: in place of a path. options: what has to stand before that. data: what it reads from its standard input for
-    this: the cluster's key, which so gets into no file and no command line.
+    this: the cluster's key, which so gets into no file and no command line. words: what it is in a sentence.
     """
 
     name: str
     options: tuple[str, ...] = ()
     data: bytes = b""
+    words: str = "a volume of a cluster"
 
 
 def qemu_name(pool: Pool, volume: str) -> QemuName:
     """The name of a volume for qemu-img. Raises VirtError when the cluster's key cannot be had."""
     source = pool.source_of(volume)
     name = "json:" + json.dumps({"driver": "raw", "file": rbd_node(source)})
+    words = f"volume {volume} of pool {pool.name}"
     if source.auth_user is None:
-        return QemuName(name)
+        return QemuName(name, words=words)
     secret = f"secret,id={KEY_ID},format=base64,file=/dev/stdin"
-    return QemuName(name, ("--object", secret), cluster_key(pool, source))
+    return QemuName(name, ("--object", secret), cluster_key(pool, source), words)
 
 
 def rbd_node(source: DiskSource) -> dict[str, t.Any]:

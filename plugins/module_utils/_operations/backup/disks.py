@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
 from dataclasses import dataclass, field
 
-from ..._base.errors import HostError, UnsupportedError
+from ..._base.errors import HostError, UnsupportedError, VirtError
 from ..._base.qemu_img import FORMATS, RAW, virtual_size
 from ..._base.xml import attribute, etree
-from ..._host.backup.images import chain_bytes
+from ..._host.backup.images import chain_bytes, volume_bytes
 from ..._host.backup.source_file import source_file
 from ..._host.connection import translate_errors
 from ..._host.machines.domains import Domain, description_of
@@ -56,6 +57,10 @@ class BackupDisk:
     @property
     def full_bytes(self) -> int:
         """What a full backup of it takes at most."""
+        if self.cluster is not None:
+            with contextlib.suppress(VirtError):
+                return volume_bytes(qemu_name(self.cluster, self.volume), self.size_bytes)
+            return self.size_bytes
         return chain_bytes(self.path, self.format, self.size_bytes) if self.path else self.size_bytes
 
 
@@ -77,7 +82,9 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
         source = _source(element, pools)
         pool, volume = by_place(source) if source is not None else (None, "")
         role = SEED if pool is not None and (pool.name, volume) in seeds else DISK
-        cluster = pool if pool is not None and pool.clones_images and _is_plain(element) else None
+        # Without hosts in it, a source may be in another cluster than the pool.
+        plain = source is not None and source.hosts and _is_plain(element)
+        cluster = pool if plain and pool is not None and pool.clones_images else None
         reason = None if role == SEED else _why_not(element)
         if role == SEED and source is not None and source.type == NETWORK and cluster is None:
             reason = "it is the seed, on a network"
@@ -106,7 +113,7 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
         elif cluster is not None and (role == SEED or not domain.active):
             # libvirt asks QEMU, and of a machine that is off nobody who knows this storage.
             name = qemu_name(cluster, volume)
-            size_bytes = virtual_size(name.name, RAW, *name.options, data=name.data)
+            size_bytes = virtual_size(name.name, RAW, *name.options, data=name.data, words=name.words)
         else:
             size_bytes = _size_bytes(domain, target)
         found.append(

@@ -25,7 +25,7 @@ from ..._host.backup.verify import check_header, digest_file
 from ..._host.connection import VirConnect, translate_errors, version_text
 from ..._host.machines.start_watch import last_start
 from ..._host.progress import ProgressMeter
-from ..._host.storage.cluster.opened import last_changes, require_closed
+from ..._host.storage.cluster.unchanged import UnchangedVolumes
 from ..._host.storage.disk_lock import DiskLock
 from ..._model.backup.backup_xml import backup_xml, checkpoint_xml
 from ..._model.backup.manifest import (
@@ -236,29 +236,23 @@ class BackupMaker:
 
     def _back_up_stopped(self) -> None:
         """Under QEMU's own locks on the files: until the end the machine cannot be started. There are none of these in
-        a cluster: that is asked before and after who has its volumes open, and when they were written to."""
+        a cluster: that is asked again and again who has its volumes open, and when they were written to."""
         locks = [DiskLock(disk.path) for disk in self._plan.disks if disk.path]
         volumes = [(disk.cluster, disk.volume) for disk in self._plan.disks if disk.cluster is not None]
+        in_cluster = UnchangedVolumes(volumes)
         try:
             for lock in locks:
                 lock.hold()
             self._require_off()
-            require_closed(volumes)
-            changes = last_changes(volumes)
+            in_cluster.begin()
             started = last_start(self._plan.domain.name)
             done = 0
             for disk in self._plan.disks:
-                done += self._copy(disk, done)
+                done += self._copy(disk, done, in_cluster)
             for lock in locks:
                 lock.check()
             self._require_off()
-            require_closed(volumes)
-            if last_changes(volumes) != changes:
-                raise ConflictError(
-                    f"a disk of machine {self._plan.domain.name} in its Ceph cluster was written to while it was being "
-                    "backed up",
-                    hint="Run it again",
-                )
+            in_cluster.check()
             # QEMU has nodes of its own for devices, whose locks and times tell nothing.
             if last_start(self._plan.domain.name) != started:
                 raise ConflictError(
@@ -275,15 +269,15 @@ class BackupMaker:
             if self._plan.domain.handle.isActive():
                 raise ConflictError(f"machine {name} was started while it was being backed up", hint="Run it again")
 
-    def _copy(self, disk: BackupDisk, before: int) -> int:
+    def _copy(self, disk: BackupDisk, before: int, in_cluster: UnchangedVolumes | None = None) -> int:
         target = f"{self._partial}/{file_of(disk)}"
-        images.convert(
-            disk.image,
-            disk.format,
-            target,
-            self._stop,
-            lambda done: self._meter.at("disks", before + done, self._plan.needed_bytes),
-        )
+
+        def on_bytes(done: int) -> None:
+            self._meter.at("disks", before + done, self._plan.needed_bytes)
+            if in_cluster is not None:
+                in_cluster.look(None if disk.cluster is None else (disk.cluster, disk.volume))
+
+        images.convert(disk.image, disk.format, target, self._stop, on_bytes)
         return allocated_bytes(target)
 
     def _copy_states(self) -> dict[str, t.Any]:

@@ -60,13 +60,18 @@ def open_volume(cluster: Cluster, pool: Pool, volume: str, *, read_only: bool = 
         yield image
 
 
+def clients_of(cluster: Cluster, volume: str) -> list[str]:
+    """The addresses of the clients that have a volume open to write to it, as QEMU always does."""
+    # To read it, no watch is set.
+    with cluster.open(volume, read_only=True) as image:
+        return sorted({str(one["addr"]) for one in image.watchers_list()})
+
+
 def require_closed_one(cluster: Cluster, pool: Pool, volume: str) -> None:
     """Wait until no client has a volume open; QEMU may have ended a moment ago."""
     end = time.monotonic() + _CLOSED_SECONDS
     while True:
-        # To read it, no watch is set.
-        with cluster.open(volume, read_only=True) as image:
-            clients = sorted({str(one["addr"]) for one in image.watchers_list()})
+        clients = clients_of(cluster, volume)
         if not clients:
             return
         if time.monotonic() > end:

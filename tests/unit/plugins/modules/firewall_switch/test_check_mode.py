@@ -36,14 +36,19 @@ insert rule inet f in jump brine_virt_in
 WANTED = {"hypervisors": ["192.0.2.12"], "operators": ["198.51.100.0/24"]}
 
 
-def call(rules: str, **options: t.Any) -> dict[str, t.Any]:
-    """The module's answer, in check mode, where these rules are."""
+def call(rules: str, address: str | None = None, **options: t.Any) -> dict[str, t.Any]:
+    """The module's answer, in check mode, where these rules are. address: of the host's only nic; None for no nic."""
     require_nft()
     arguments = json.dumps({**options, "_ansible_check_mode": True})
+    nic = (
+        ""
+        if address is None
+        else f"ip link add e0 type veth peer e1 && ip addr add {address} dev e0 && ip link set e0 up &&"
+    )
     answer = own_network(
         "sh",
         "-c",
-        'nft --file - && ip link set lo up && exec "$@"',
+        f'nft --file - && ip link set lo up && {nic} exec "$@"',
         "sh",
         sys.executable,
         "-c",
@@ -65,10 +70,11 @@ def test_a_host_without_a_firewall_is_left_alone() -> None:
 
 
 def test_who_is_kept_out_now_is_said_and_nothing_is_asked_for() -> None:
-    # The second one is let in at libvirt's port alone.
-    said = ["192.0.2.12", "198.51.100.7", "2001:db8::12", "10.0.0.0/8", "hv9"]
-    looked = call(CLOSED + MADE, phase="look", said=said)
-    assert (looked["changed"], looked["kept_out"]) == (False, ["198.51.100.7", "2001:db8::12"])
+    # The second one is let in at libvirt's port alone. The last one is the host's own as well.
+    said = ["192.0.2.12", "198.51.100.7", "2001:db8::12", "10.0.0.0/8", "hv9", "10.88.0.1"]
+    looked = call(CLOSED + MADE, "10.88.0.1/16", phase="look", said=said)
+    assert looked["addresses"] == ["10.88.0.1"]
+    assert (looked["changed"], looked["kept_out"]) == (False, ["198.51.100.7", "2001:db8::12", "10.88.0.1"])
     assert call(CLOSED, phase="look")["kept_out"] == call("", phase="look", said=said)["kept_out"] == []
 
 

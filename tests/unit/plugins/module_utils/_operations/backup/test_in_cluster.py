@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import typing as t
 from pathlib import Path
@@ -20,7 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Uns
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import ceph
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.ceph import QemuName
-from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import opened
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.cluster import opened, unchanged
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DISK, SEED
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
@@ -34,26 +35,26 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     BackupHost,
 )
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import MACHINE
-from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import PretendedCluster
+from ansible_collections.brine.virt.tests.unit.plugins.pretended_cluster import PretendedCluster, Volume
 
 pytestmark = pytest.mark.medium
 
 POOL = "<pool type='rbd'><name>ceph</name><source><host name='mon'/><name>vms</name></source></pool>"
 DISK_XML = (
     "<disk type='network' device='{device}'><driver name='qemu' type='raw'/><source protocol='rbd' name='vms/{volume}'>"
-    "<host name='mon'/>{more}</source><target dev='{target}' bus='sata'/></disk>"
+    "{more}</source><target dev='{target}' bus='sata'/></disk>"
 )
 SYSTEM, SEED_VOLUME = "web1-system", "web1-seed"
 
 
-def define(machine: BackupHost, *, more: str = "") -> None:
-    """A machine with its system disk and its seed in the cluster. more: in the disk's source."""
+def define(machine: BackupHost, *, hosts: str = "<host name='mon'/>", more: str = "") -> None:
+    """A machine with its system disk and its seed in the cluster. hosts, more: in the disk's source."""
     notes = MachineNotes(
         volumes=(VolumeNote("ceph", SYSTEM, DISK, format="raw"), VolumeNote("ceph", SEED_VOLUME, SEED, format="raw")),
     )
     text = etree.tostring(notes_to_element(notes), encoding="unicode")
-    system = DISK_XML.format(device="disk", volume=SYSTEM, target="sda", more=more)
-    seed = DISK_XML.format(device="cdrom", volume=SEED_VOLUME, target="sdb", more="")
+    system = DISK_XML.format(device="disk", volume=SYSTEM, target="sda", more=hosts + more)
+    seed = DISK_XML.format(device="cdrom", volume=SEED_VOLUME, target="sdb", more="<host name='mon'/>")
     machine.conn.defineXML(MACHINE.format(name="web1", uuid=UUID, devices=system + seed, notes=text))
 
 
@@ -64,7 +65,8 @@ def cluster(machine: BackupHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     folder = tmp_path / "cluster"
     folder.mkdir()
     for name, pattern, size in ((SYSTEM, 1, 1 << 20), (SEED_VOLUME, 2, 64 << 10)):
-        (folder / name).write_bytes(bytes([pattern]) * 4096 + bytes(size - 4096))
+        (folder / name).write_bytes(bytes([pattern]) * 4096)
+        os.truncate(folder / name, size)
     machine.conn.storagePoolCreateXML(POOL, 0)
     everything = Pools.all
 
@@ -73,7 +75,7 @@ def cluster(machine: BackupHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     def name_of(_pool: Pool, volume: str) -> QemuName:
         file = {"driver": "file", "filename": str(folder / volume)}
-        return QemuName("json:" + json.dumps({"driver": "raw", "file": file}))
+        return QemuName("json:" + json.dumps({"driver": "raw", "file": file}), words=f"volume {volume}")
 
     monkeypatch.setattr(Pools, "all", all_pools)
     monkeypatch.setattr(disks, "qemu_name", name_of)
@@ -81,6 +83,7 @@ def cluster(machine: BackupHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(opened, "open_cluster", found.open)
     monkeypatch.setattr(opened, "_CLOSED_SECONDS", 0)
     monkeypatch.setattr(opened, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(unchanged, "_LOOK_SECONDS", 0)
     define(machine)
     return found
 
@@ -127,19 +130,84 @@ def test_not_while_anybody_has_a_disk_open(machine: BackupHost, cluster: Pretend
     assert not list((machine.destination / "web1").glob("2*"))
 
 
-def test_one_that_is_written_to_meanwhile_is_no_backup(
-    machine: BackupHost, cluster: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+def write(volume: Volume) -> None:
+    volume.written += 60
+
+
+def replace_volume(volume: Volume) -> None:
+    volume.number += 1
+
+
+def open_volume(volume: Volume) -> None:
+    volume.watchers.append("10.0.0.2:0/123")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (write, "volume web1-system of pool ceph was written to while it was being read"),
+        (replace_volume, "volume web1-system of pool ceph was written to while it was being read"),
+        (open_volume, "volume web1-system of pool ceph is open on 10.0.0.2:0/123, where a machine may be writing"),
+    ],
+)
+def test_one_that_changes_meanwhile_is_no_backup(
+    machine: BackupHost,
+    cluster: PretendedCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    change: t.Callable[[Volume], None],
+    words: str,
 ) -> None:
     convert = make.images.convert
 
-    def written(*arguments: t.Any, **options: t.Any) -> None:
+    def copied(*arguments: t.Any, **options: t.Any) -> None:
         convert(*arguments, **options)
-        cluster.there[SYSTEM].written += 60
+        # The last one that is copied.
+        if "sdb" in arguments[2]:
+            change(cluster.there[SYSTEM])
 
-    monkeypatch.setattr(make.images, "convert", written)
+    monkeypatch.setattr(make.images, "convert", copied)
     (result,) = machine.back_up()
-    assert "a disk of machine web1 in its Ceph cluster was written to while it was being backed up" in str(result.error)
+    assert words in str(result.error)
     assert not list((machine.destination / "web1").glob("2*"))
+
+
+def test_one_that_is_opened_and_closed_meanwhile_is_no_backup(
+    machine: BackupHost, cluster: PretendedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by rbd snap rollback, which leaves no time of a write. qemu-img has the volume open itself."""
+    watchers = cluster.there[SYSTEM].watchers
+
+    def convert(_image: t.Any, _format: str, target: str, _stop: t.Any, on_bytes: t.Callable[[int], None]) -> None:
+        Path(target).touch()
+        if "sda" in target:
+            watchers.append("10.0.0.1:0/1")
+            on_bytes(1)
+            watchers.append("10.0.0.2:0/123")
+            try:
+                on_bytes(2)
+            finally:
+                watchers.clear()
+
+    monkeypatch.setattr(make.images, "convert", convert)
+    (result,) = machine.back_up()
+    assert (
+        "volume web1-system of pool ceph was opened while it was being read: by one of 10.0.0.1:0/1, 10.0.0.2:0/123"
+        in str(result.error)
+    )
+    assert not list((machine.destination / "web1").glob("2*"))
+
+
+@pytest.mark.usefixtures("cluster")
+def test_one_that_does_not_say_which_cluster_it_is_in_is_not_looked_for_in_that_of_a_pool(machine: BackupHost) -> None:
+    define(machine, hosts="")
+    with pytest.raises(UnsupportedError, match="sda of machine web1 is on a network, and is backed up only while"):
+        plan.plan_backup(machine.conn, "web1", machine.options)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_it_needs_room_for_what_is_in_it(machine: BackupHost) -> None:
+    needed = plan.plan_backup(machine.conn, "web1", machine.options).needed_bytes
+    assert 8192 <= needed < 1 << 20, "as much as its disks are large"
 
 
 @pytest.mark.usefixtures("cluster")
