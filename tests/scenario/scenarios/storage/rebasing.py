@@ -104,9 +104,16 @@ def _rebase(cloud: Cloud) -> None:
     answer, result = module(cloud, HOST, "virt_rebase", "--check", "--diff", name=[MACHINE])
     must(answer.status == 0 and result["changed"] and _base(cloud) == _versions[0], answer.text)
     have(cloud, HOST, "virt_rebase", name=[MACHINE])
+    _is_settled(cloud)
     must(_base(cloud) == _versions[1] and _newer(cloud) == [], _base(cloud))
     must(_sum(cloud) == still, "the disk has another content")
     _boots(cloud)
+
+
+def _is_settled(cloud: Cloud, **options: t.Any) -> None:
+    """Check mode has nothing to do after the real run either."""
+    answer, result = module(cloud, HOST, "virt_rebase", "--check", name=[MACHINE], **options)
+    must(answer.status == 0 and not result["changed"] and not result["machines"][0]["actions"], answer.text)
 
 
 def _prune(cloud: Cloud) -> None:
@@ -156,6 +163,7 @@ def _start_meanwhile(cloud: Cloud) -> None:
 def _flatten(cloud: Cloud) -> None:
     content = _sum(cloud)
     have(cloud, HOST, "virt_rebase", name=[MACHINE], flatten=True)
+    _is_settled(cloud, flatten=True)
     must(_base(cloud) == "" and _sum(cloud) == content and _newer(cloud) == [], _base(cloud))
     _image(cloud, state="absent")
     _boots(cloud)

@@ -105,7 +105,8 @@ def _memory(cloud: Cloud, name: str) -> None:
     done = _snapshot(cloud, name, name="memory", description="before & <after>")
     must(ahead["actions"] == done["actions"] and done["changed"], f"{ahead} and {done}")
     must((done["kind"], done["memory"]) == ("internal", True), str(done))
-    must(_snapshot(cloud, name, name="memory")["changed"] is False, "it is taken twice")
+    for words in ((), ("--check",)):
+        must(_snapshot(cloud, name, *words, name="memory")["changed"] is False, f"it is taken twice {words}")
     _tell(cloud, name, f"WHEN=after; {_WRITE}")
     must(_tell(cloud, name, _READ) != before, "the disk has not changed")
     answer, _result = cloud.init(MACHINES[name], **TINY, name=name, tags=["second"])
@@ -136,7 +137,8 @@ def _off(cloud: Cloud, name: str) -> None:
     _start(cloud, name)
     must(_tell(cloud, name, _READ) == before, "its disk is another one")
     must(_snapshot(cloud, name, name=["off", "never"], state="absent")["deleted"] == ["off"], "it is still there")
-    must(_snapshot(cloud, name, name="off", state="absent")["changed"] is False, "it goes twice")
+    for words in ((), ("--check",)):
+        must(_snapshot(cloud, name, *words, name="off", state="absent")["changed"] is False, f"it goes twice {words}")
 
 
 def _backed_up(cloud: Cloud, name: str) -> None:
@@ -187,7 +189,9 @@ def _kept(cloud: Cloud, name: str) -> None:
     for number in range(4):
         _snapshot(cloud, name, name=f"kept{number}", keep={"last": 2})
     must(_listed(cloud, name) == ["kept2", "kept3", "theirs"], str(_listed(cloud, name)))
-    must(_snapshot(cloud, name, state="absent", keep={"last": 2, "days": 1})["changed"] is False, "more have gone")
+    for words in ((), ("--check",)):
+        found = _snapshot(cloud, name, *words, state="absent", keep={"last": 2, "days": 1})
+        must(found["changed"] is False, f"more have gone {words}")
     _snapshot(cloud, name, state="absent", name=["theirs", "kept2", "kept3"])
 
 

@@ -99,8 +99,10 @@ def test_one_is_taken_once(conn: t.Any) -> None:
     assert (machine["kind"], machine["memory"], machine["snapshot"]) == ("internal", True, "a")
     (snapshot,) = machine["snapshots"]
     assert (snapshot["description"], snapshot["own"], snapshot["current"]) == ("before", True, True)
-    again = call(vm=["web1"], name=["a"])
-    assert (again["changed"], again["diff"]) == (False, [])
+    for check_mode in (False, True):
+        again = call(check_mode, vm=["web1"], name=["a"])
+        assert (again["changed"], again["diff"], again["machines"][0]["actions"]) == (False, [], [])
+    assert names(conn) == ["a"]
 
 
 def test_without_a_name_each_run_takes_one(conn: t.Any) -> None:
@@ -116,6 +118,25 @@ def test_they_go_by_name(conn: t.Any) -> None:
     assert done["machines"][0]["actions"] == ["delete snapshot c of web1", "delete snapshot a of web1"]
     assert names(conn) == ["b"]
     assert call(vm=["web1"], name=["a"], state="absent")["changed"] is False
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": ["a"], "state": "absent"},
+        {"keep": {"last": 1}, "state": "absent"},
+        {"name": ["d"], "keep": {"last": 2}},
+        {"name": ["d"], "keep": {"last": 1, "days": 1}},
+    ],
+)
+def test_check_mode_before_and_after(conn: t.Any, options: dict[str, t.Any]) -> None:
+    for name in ("a", "b", "c"):
+        call(vm=["web1"], name=[name])
+    ahead, done, again, after = (call(check_mode, vm=["web1"], **options) for check_mode in (True, False, False, True))
+    assert (ahead["changed"], ahead["diff"]) == (done["changed"], done["diff"]) == (True, done["diff"])
+    assert done["diff"] != []
+    for settled in (again, after):
+        assert (settled["changed"], settled["diff"], settled["machines"][0]["actions"]) == (False, [], [])
 
 
 def test_so_many_are_kept_and_foreign_ones_always(conn: t.Any) -> None:

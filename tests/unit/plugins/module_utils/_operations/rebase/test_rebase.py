@@ -43,6 +43,8 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.mach
     preview,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.rebase.plan import RebaseRequest
+from ansible_collections.brine.virt.plugins.modules import virt_rebase
+from ansible_collections.brine.virt.tests.unit.plugins.called_module import call_module
 
 pytestmark = [pytest.mark.medium, pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")]
 
@@ -170,6 +172,21 @@ def test_the_newest_version_of_each_image_and_nothing_the_second_time(host: Host
     for check in (True, False):
         again = host.run(check=check)
         assert not again["changed"] and not again["failed"] and again["actions"] == []
+
+
+@pytest.mark.parametrize("options", [{}, {"image": NEW, "disks": ["system"]}, {"flatten": True}])
+def test_the_module_in_check_mode_before_and_after(
+    host: Host, monkeypatch: pytest.MonkeyPatch, options: dict[str, t.Any]
+) -> None:
+    monkeypatch.setattr(virt_rebase, "open_connection", lambda _uri: contextlib.nullcontext(host.conn))
+    monkeypatch.setattr(virt_rebase, "require_local", lambda *_words: None)
+    ahead, done, again, after = (
+        call_module(virt_rebase, check, {"name": ["web1"], **options}) for check in (True, False, False, True)
+    )
+    assert (ahead["changed"], ahead["diff"]) == (done["changed"], done["diff"]) == (True, done["diff"])
+    assert done["diff"] != []
+    for settled in (again, after):
+        assert (settled["changed"], settled["diff"], settled["machines"][0]["actions"]) == (False, [], [])
 
 
 def test_back_to_a_version_by_its_volume(host: Host) -> None:
