@@ -11,6 +11,7 @@ import contextlib
 import difflib
 import json
 import re
+import shlex
 import subprocess
 import time
 import typing as t
@@ -27,6 +28,8 @@ NEEDS = ("hypervisors", "alone", "tiny")
 OPENED = ("-e", "virt_hypervisor_firewall=auto")
 TLS, MIGRATION, CONSOLE = 16514, 49152, 5900
 MACHINE = {**TINY, "name": "walled"}
+# The last number of an address that nobody has in the lab's network.
+STRANGER = 253
 # How long a change waits for its confirmation, and is surely over.
 CONFIRM_SECONDS, OVER_SECONDS = 5, 60
 # The same where the controller is cut off: it has to find that out before it asks what became of the change.
@@ -65,6 +68,7 @@ def _one(scenario: ScenarioRun, cloud: Cloud, wall: Wall) -> None:
     step(f"{whole} again: nothing to change", _again)
     step("the rules are there after the firewall is loaded again", _loaded_again)
     step("a machine moves there and back", _move)
+    step("an operator's address is let in at libvirt's port, and another one is not", _operator)
     step("the rules go", _close)
     scenario.step(f"{wall.name}: nothing of them is left", lambda: _is_as_before(cloud, wall, before))
 
@@ -92,11 +96,27 @@ def _reaches(cloud: Cloud, host: str, other: str, port: int) -> bool:
 
 def _reached_from_here(cloud: Cloud, host: str, port: int) -> bool:
     """The same from this machine, which is no hypervisor."""
+    return _got_through(cloud.run("sh", "-c", _probe(_address(cloud, host), port)).text)
+
+
+def _address(cloud: Cloud, host: str) -> str:
+    """What the inventory says."""
     found = re.search(
         rf"^    {host}:\n      ansible_host: (\S+)", (cloud.inventory / "hosts.yml").read_text(), re.MULTILINE
     )
     must(found is not None, f"{host} is not in the inventory")
-    return _got_through(cloud.run("sh", "-c", _probe(found.group(1) if found else "", port)).text)
+    return found.group(1) if found else ""
+
+
+def _reached_by(cloud: Cloud, source: str, host: str, other: str, port: int) -> bool:
+    """The same from one host to the other, by an address that the first one has for so long."""
+    where = f"('{_address(cloud, other)}', {port}), 3, ('{source}', 0)"
+    program = f'import socket; socket.create_connection({where}); print("open")'
+    cloud.on(host, f"ip address add {source}/24 dev br0")
+    try:
+        return _got_through(cloud.on(host, f"LC_ALL=C python3 -c {shlex.quote(program)} 2>&1; true"))
+    finally:
+        cloud.on(host, f"ip address delete {source}/24 dev br0")
 
 
 def _probe(address: str, port: int) -> str:
@@ -236,6 +256,24 @@ def _move(cloud: Cloud, wall: Wall) -> None:
     for host in FLEET[::-1]:
         cloud.play_well("migrate", "-e", f"vm={MACHINE['name']}", "-e", f"to={host}")
         must(home(cloud, MACHINE["name"]) == host, f"it is not on {host}")
+
+
+def _operator(cloud: Cloud, wall: Wall) -> None:
+    """This machine is one. A second address of a hypervisor, which no hypervisor has said, is a stranger's."""
+    here = cloud.on(FLEET[0], 'echo "${SSH_CONNECTION%% *}"').strip()
+    stranger = re.sub(r"\d+$", str(STRANGER), here)
+    must(not _reached_from_here(cloud, FLEET[0], TLS), f"{here} is let in already")
+    command = _play(cloud, "operators-firewall", LOOK, _rules_are("present"))
+    answer = cloud.run(*command, "-e", json.dumps({"virt_hypervisor_firewall_operators": [here]}))
+    must(answer.status == 0 and answer.recap("changed") >= len(FLEET), answer.text)
+    for host, other in (FLEET, FLEET[::-1]):
+        must(_reached_from_here(cloud, host, TLS), f"{here} does not reach {host}:{TLS}")
+        for port in (MIGRATION, CONSOLE):
+            must(not _reached_from_here(cloud, host, port), f"{here} reaches {host}:{port}")
+        must(_reaches(cloud, host, other, MIGRATION), f"{host} does not reach {other}:{MIGRATION} any more")
+    host, other = FLEET
+    must(_reached_by(cloud, stranger, other, host, 22), f"{stranger} does not even reach SSH of {host}")
+    must(not _reached_by(cloud, stranger, other, host, TLS), f"{stranger} reaches {host}:{TLS}")
 
 
 def _close(cloud: Cloud, wall: Wall) -> None:
