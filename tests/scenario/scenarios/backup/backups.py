@@ -8,6 +8,7 @@ import re
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
+from ....gate.docsite.blocks import code_blocks
 from ...cloud import FLEET, Cloud, must
 from ...driving.consoles import clear, tell, wait_until_up
 from ...driving.tasks import module, refused
@@ -31,6 +32,8 @@ POOL, POOL_PLACE = "scenario-backups", "/srv/scenario-backup-pool"
 WRITES = 5
 # Seconds after a backup has begun.
 KILLS = (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 1.8, 2.5)
+# What a file of the guest has in it.
+WORDS = "kept until the end"
 # What the disk held at each backup, by the backup's id.
 _sums: dict[str, str] = {}
 
@@ -58,7 +61,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         )
         scenario.step("without a hypervisor one is chosen that sees them", lambda: _placed(cloud))
         scenario.step("moved while it runs, it is backed up as a whole, and restored there", lambda: _move(cloud))
-        scenario.step("qemu-img alone restores it", lambda: _by_hand(cloud))
+        scenario.step("qemu-img and virsh alone restore it, by the commands of the page", lambda: _by_hand(cloud))
     finally:
         _clear(cloud)
 
@@ -457,8 +460,14 @@ def _move(cloud: Cloud) -> None:
     made = back_up(there, 200)
     reason = f"libvirt has lost the checkpoint of {before['id']}, as after a move to another hypervisor"
     must(made["kind"] == "full" and made["reason"].startswith(reason), str(made))
+    # A file, which is read again when all is restored without the collection.
+    status, said = tell(
+        cloud, there, MACHINE, f"mkdir -p /tmp; echo {WORDS} > /tmp/a; tar -cf /dev/vdb -C /tmp a && sync"
+    )
+    must(status == 0, said)
     following = back_up(there, 300)
     must((following["kind"], following["parent"]) == ("incremental", made["id"]), str(following))
+    _sums.update(sums)
     for backup, wanted in sums.items():
         _require_sum(cloud, backup, wanted, there)
     # No mark is known of what the move has made.
@@ -470,17 +479,52 @@ def _move(cloud: Cloud) -> None:
 
 
 def _by_hand(cloud: Cloud) -> None:
-    newest = sorted(cloud.on(HOST, f"ls {PLACE}/{MACHINE}").split())[-1]
-    target = "/var/lib/libvirt/images/by-hand.qcow2"
-    cloud.on(
-        HOST,
-        f"cd {PLACE}/{MACHINE}/{newest} && qemu-img convert -f qcow2 -O qcow2 vda.qcow2 {target} && "
-        f"sed -e 's:<name>{MACHINE}</name>:<name>by-hand</name>:' -e '/<uuid>/d' -e '/<mac /d' "
-        f"-e \"s:file='[^']*saved1-system[^']*':file='{target}':\" domain.xml > /tmp/by-hand.xml && "
-        "virsh define /tmp/by-hand.xml && for disk in vdb vdz; do virsh detach-disk by-hand $disk --config; done && "
-        "virsh start by-hand",
+    """By the commands of the page, each disk of the machine, which is gone."""
+    host = home(cloud, MACHINE)
+    newest = sorted(cloud.on(host, f"ls {PLACE}/{MACHINE}").split())[-1]
+    must(newest in _sums, f"nobody knows what the disk held at {newest}")
+    folder = f"{PLACE}/{MACHINE}/{newest}"
+    disks = _described(cloud.on(host, f"cat {folder}/domain.xml"))
+    must({"vda", "vdb", "vdz"} == set(disks), f"its disks are {disks}")
+    cloud.play_well("purge", "-e", f"vm={MACHINE}", "-e", "force=true")
+    clear(cloud, host, MACHINE)
+    _change_folder, checksum, convert, define, start = _commands_of_page(cloud)
+    for target, (path, image_format) in disks.items():
+        said = cloud.on(host, f"cd {folder} && {checksum.replace('vda', target)}")
+        must(said.count(said.split()[0]) == 2, f"the manifest has another checksum of {target}: {said}")
+        line = convert.replace("vda.qcow2", f"{target}.qcow2").replace("-O qcow2", f"-O {image_format}")
+        cloud.on(host, f"cd {folder} && {re.sub(r'/var/lib/libvirt/images/[^ ]+', path, line)}")
+        cloud.on(host, f"cd {folder} && qemu-img compare -f qcow2 -F {image_format} {target}.qcow2 {path}")
+    cloud.on(host, f"cd {folder} && {define} && {start}")
+    wait_until_up(cloud, host, MACHINE)
+    must(_sum_now(cloud, host) == _sums[newest], "its disk has another content")
+    _status, said = tell(cloud, host, MACHINE, "tar -xOf /dev/vdb")
+    must(WORDS in said.splitlines(), f"the file in it has another content: {said!r}")
+
+
+def _described(xml: str) -> dict[str, tuple[str, str]]:
+    """Of each disk of a domain, by its target, the file and the format."""
+    found = {}
+    for disk in re.findall(r"<disk .*?</disk>", xml, re.DOTALL):
+        target, path, image_format = (
+            re.search(pattern, disk)
+            for pattern in (r"<target dev='(\w+)'", r"<source file='([^']+)'", r"<driver [^>]*type='(\w+)'")
+        )
+        if target and path and image_format:
+            found[target[1]] = path[1], image_format[1]
+    return found
+
+
+def _commands_of_page(cloud: Cloud) -> list[str]:
+    """What the page says about a restore without the collection, with the name of this machine, and without a line for
+    what this one has not."""
+    (block,) = (
+        block
+        for block in code_blocks(cloud.root / "docs/docsite/rst/backup.rst")
+        if "virsh define domain.xml" in block.text
     )
-    must(cloud.on(HOST, "virsh domstate by-hand").strip() == "running", "what was restored by hand does not run")
+    lines = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
+    return [line.replace("web1", MACHINE) for line in lines if not line.endswith("# if there is one")]
 
 
 def _clear(cloud: Cloud) -> None:

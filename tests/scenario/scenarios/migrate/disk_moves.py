@@ -37,6 +37,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("room that goes while it copies: it stays", lambda: _fill(cloud))
         scenario.step("a time limit: it stays, and nothing is left", lambda: _time_limit(cloud))
         scenario.step("Ctrl-C: the same, and the guest goes on", lambda: _interrupt(cloud))
+        scenario.step("somebody aborts the copy with virsh: the same", lambda: _abort(cloud))
         scenario.step("killed at any time: the next run finishes it", lambda: _kill(cloud))
         scenario.step("the next backup is a full one", lambda: _back_up(cloud))
         scenario.step("off, its disks move as well", lambda: _off(cloud))
@@ -118,8 +119,9 @@ def _is_in(cloud: Cloud, place: str, had: set[str]) -> None:
     """Its disks are in one folder, nothing of it is anywhere else, and no note of a move is left."""
     must(_places(cloud) == {place}, f"its disks are in {_places(cloud)}, not in {place}")
     must(volumes(cloud, HOST, MACHINE) == had, f"there are {volumes(cloud, HOST, MACHINE)}, not {had}")
-    found = cloud.on(HOST, f"ls /var/lib/libvirt/images {' '.join(PLACES.values())}").split()
-    must(sorted(name for name in found if name.startswith(f"{MACHINE}-")) == sorted(had), f"files: {found}")
+    # Also what is hidden, and what has the same name in another pool.
+    found = cloud.on(HOST, f"ls -A /var/lib/libvirt/images {' '.join(PLACES.values())}").split()
+    must(sorted(name for name in found if name.lstrip(".").startswith(f"{MACHINE}-")) == sorted(had), f"files: {found}")
     xml = cloud.on(HOST, f"virsh dumpxml {MACHINE}; virsh dumpxml --inactive {MACHINE}")
     must("brinemove" not in xml and "<mirror" not in xml, f"something of the move is left in {xml}")
 
@@ -196,6 +198,19 @@ def _interrupt(cloud: Cloud) -> None:
     _is_in(cloud, PLACES[FAST], had)
     _end_writing(cloud)
     must(cloud.on(HOST, f"cat /run/libvirt/qemu/{MACHINE}.pid") == process, "it is another process")
+    must(_sum(cloud) == still, "the disk has another content")
+
+
+def _abort(cloud: Cloud) -> None:
+    had, still = volumes(cloud, HOST, MACHINE), _sum(cloud)
+    copies = f"for i in $(seq 900); do virsh dumpxml {MACHINE} | grep -q '<mirror' && break; sleep 0.1; done"
+    said = "/var/tmp/scenario-aborted"
+    cloud.on(HOST, f"({copies}; sleep 1; virsh blockjob {MACHINE} vdb --abort) >{said} 2>&1 & :")
+    options: dict[str, t.Any] = {"disks": {"data": {"pool": "default"}}, "bandwidth": SLOW_MIB}
+    answer, result = module(cloud, HOST, "virt_migrate", name=MACHINE, **options)
+    found = cloud.on(HOST, f"cat {said}; rm {said}")
+    must(answer.status != 0 and "given up the copy of disk vdb" in result["msg"], f"{answer.text}\nvirsh: {found}")
+    _is_in(cloud, PLACES[FAST], had)
     must(_sum(cloud) == still, "the disk has another content")
 
 
