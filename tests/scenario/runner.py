@@ -86,6 +86,7 @@ LABS: dict[str, tuple[str, ...]] = {
         "disk_moves",
         "killed_daemons",
         "rebasing",
+        "used_disks",
         "images",
         "storage",
         "pools",

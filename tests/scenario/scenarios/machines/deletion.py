@@ -7,12 +7,11 @@ an overlay that somebody has laid on a disk by hand.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
-import typing as t
 
 from ...cloud import Cloud, must
+from ...driving.users import USERS, User
 from ...kill_runs import KillDriver
 from ...moving import forget, has_moved, migrate, refused, volumes
 from ...needs import TINY
@@ -27,13 +26,11 @@ DRIVER = KillDriver(HERE, PLACE)
 # The steps of the driver's specs, by their number: see tests/scenario/kill_driver.py.
 MARK_AS_READY, SECOND_NEW_DISK = "3", "2"
 
-User = t.Callable[[Cloud, str], t.ContextManager[str]]
-
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     try:
         scenario.step("two machines, and runs that can be killed", lambda: _prepare(cloud), vital=True)
-        for words, user in (("a running machine has", _attached), ("somebody's clone is backed by", _cloned)):
+        for words, user in USERS:
             scenario.step(
                 f"a machine stays where it is when {words} its disk", functools.partial(_move_refused, cloud, user)
             )
@@ -41,7 +38,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step(
             "a run is killed before its machine is finished", lambda: DRIVER.run_killed(cloud, "new", MARK_AS_READY)
         )
-        for words, user in (("a running machine has", _attached), ("somebody's clone is backed by", _cloned)):
+        for words, user in USERS:
             scenario.step(f"it is not removed when {words} its disk", functools.partial(_not_removed, cloud, user))
         scenario.step("it is not removed when somebody has started it, and can be kept", lambda: _started(cloud))
         scenario.step(
@@ -60,34 +57,8 @@ def _prepare(cloud: Cloud) -> None:
     DRIVER.install(cloud)
 
 
-@contextlib.contextmanager
-def _attached(cloud: Cloud, volume: str) -> t.Iterator[str]:
-    """The other machine has the volume until it is stopped. Gives the words for it."""
-    disk = f"{IMAGES}/{volume} vdc --subdriver qcow2 --live"
-    cloud.on(HERE, f"virsh attach-disk {OTHER} {disk} && ! virsh dumpxml --inactive {OTHER} | grep {volume}")
-    try:
-        yield f"machine {OTHER}"
-    finally:
-        cloud.on(HERE, f"virsh destroy {OTHER} && virsh start {OTHER}")
-
-
-@contextlib.contextmanager
-def _cloned(cloud: Cloud, volume: str) -> t.Iterator[str]:
-    """Somebody's overlay on the volume lies in no pool, and the other machine has it at its next start."""
-    clone = f"{PLACE}/clone.qcow2"
-    cloud.on(
-        HERE,
-        f"qemu-img create -q -f qcow2 -b {IMAGES}/{volume} -F qcow2 {clone}"
-        f" && virsh attach-disk {OTHER} {clone} vdd --subdriver qcow2 --config",
-    )
-    try:
-        yield f"machine {OTHER}"
-    finally:
-        cloud.on(HERE, f"virsh detach-disk {OTHER} vdd --config; rm {clone}")
-
-
 def _move_refused(cloud: Cloud, user: User) -> None:
-    with user(cloud, f"{OWNER}-system.qcow2") as who:
+    with user(cloud, HERE, OTHER, f"{IMAGES}/{OWNER}-system.qcow2") as who:
         refused(cloud, OWNER, THERE, f"could not be deleted here afterwards: it is used by {who}")
 
 
@@ -100,7 +71,7 @@ def _move(cloud: Cloud) -> None:
 
 def _not_removed(cloud: Cloud, user: User) -> None:
     volume = f"{UNFINISHED}-system.qcow2"
-    with user(cloud, volume) as who:
+    with user(cloud, HERE, OTHER, f"{IMAGES}/{volume}") as who:
         before = cloud.state(HERE)
         answer = DRIVER.run(cloud, "new", "none")
         words = f"machine {UNFINISHED} was never finished, and cannot be removed: volume {volume}"

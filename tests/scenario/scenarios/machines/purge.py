@@ -9,6 +9,7 @@ import re
 import typing as t
 
 from ...cloud import Answer, Cloud, must
+from ...driving.tasks import module
 from ...kill_runs import KillDriver
 from ...moving import result_of, volumes
 from ...needs import TINY
@@ -32,6 +33,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("a machine goes with what it owns; all else survives", lambda: _traps(cloud))
         scenario.step("a running machine is refused, and goes with force, NVRAM and TPM state", lambda: _uefi(cloud))
         scenario.step("a saved state and a snapshot go with the machine", lambda: _saved(cloud))
+        scenario.step("a checkpoint goes with the machine, and its backup stays", lambda: _checkpoint(cloud))
         scenario.step("keep_disks keeps them", lambda: _keep_disks(cloud))
         scenario.step("a machine of somebody else is adopted, with one of its disks", lambda: _foreign(cloud))
         scenario.step("one that is being moved is refused", lambda: _moving(cloud))
@@ -190,6 +192,26 @@ def _saved(cloud: Cloud) -> None:
     must(volumes(cloud, HERE, SAVED) == set(), f"left: {volumes(cloud, HERE, SAVED)}")
     for file in (f"save/{SAVED}.save", f"snapshot/{SAVED}/s1.xml"):
         must(cloud.lab("ssh", HERE, f"ls /var/lib/libvirt/qemu/{file}").status != 0, f"{file} is still there")
+
+
+def _checkpoint(cloud: Cloud) -> None:
+    """As virt_backup leaves one in libvirt, which undefines no machine that has any."""
+    place = f"{PLACE}/backups"
+    cloud.on(HERE, f"mkdir -p {place}")
+    _make(cloud, SAVED, start=True, **NO_SEED)
+    answer, _result = module(cloud, HERE, "virt_backup", name=[SAVED], dest=place)
+    must(answer.status == 0, answer.text)
+    cloud.on(HERE, f"virsh destroy {SAVED}")
+    (name,) = cloud.on(HERE, f"virsh checkpoint-list --name {SAVED}").split()
+    file = f"/var/lib/libvirt/qemu/checkpoint/{SAVED}/{name}.xml"
+    cloud.on(HERE, f"ls {file}")
+    backup = cloud.on(HERE, f"find {place}/{SAVED} -type f").split()
+    must(any(path.endswith("/vda.qcow2") for path in backup), f"the backup has {backup}")
+    before = _sums(cloud, *backup)
+    _purge_well(cloud, SAVED)
+    must(volumes(cloud, HERE, SAVED) == set(), f"left: {volumes(cloud, HERE, SAVED)}")
+    must(cloud.lab("ssh", HERE, f"ls {file}").status != 0, f"{file} is still there")
+    must(_sums(cloud, *backup) == before, "the backup has changed")
 
 
 def _keep_disks(cloud: Cloud) -> None:
