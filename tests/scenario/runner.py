@@ -51,10 +51,10 @@ LABS: dict[str, tuple[str, ...]] = {
         "description",
         "two_at_once",
         "adoption",
-        "visible",
         "waiting",
         # After seeding has brought what it needs to a host. The next ones have its machine, until booting wants none.
         "clones",
+        "visible",
         "demanding_migrations",
         "power",
         "booting",

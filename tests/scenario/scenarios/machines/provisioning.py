@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import typing as t
 
 from ...cloud import Cloud, must
+from ...driving.looks import document
 from ...needs import WEB, web_file
 from ...runner import ScenarioRun
 
@@ -169,12 +169,12 @@ def _query(cloud: Cloud) -> None:
 def _overview(cloud: Cloud) -> None:
     text = cloud.play_well("list").text
     must(re.search(rf"^{NAME} +running +hv[12] +[0-9a-f.:]+ +1 +512\.0M +4\.0G +web +-$", text, re.M) is not None, text)
-    only = _document(cloud, "list", "-e", "state=running", "-e", "tag=web")["machines"]
+    only = document(cloud, "list", "-e", "state=running", "-e", "tag=web")["machines"]
     must(NAME in [machine["name"] for machine in only], f"list has {only}")
     text = cloud.play_well("host_info").text
     for host in cloud.hosts:
         must(re.search(rf"^{host} +debian \d+ +\d+\.\d+\.\d+ +(yes|no) +\d+ +\d+/\d+ ", text, re.M) is not None, text)
-    for host, facts in _document(cloud, "host_info")["hypervisors"].items():
+    for host, facts in document(cloud, "host_info")["hypervisors"].items():
         (br0,) = [bridge for bridge in facts["bridge_details"] if bridge["name"] == "br0"]
         must(br0["ports"] != [] and br0["addresses"] != [], f"{host} has {facts['bridge_details']}")
         must(facts["uptime_seconds"] > 0 and facts["placement"]["free_mib"] > 0, f"{host} has {facts}")
@@ -183,7 +183,7 @@ def _overview(cloud: Cloud) -> None:
 
 def _details(cloud: Cloud) -> None:
     """What is asked for by query alone."""
-    (machine,) = _document(cloud, "query", "-e", f"vm={NAME}")["machines"]
+    (machine,) = document(cloud, "query", "-e", f"vm={NAME}")["machines"]
     host = machine["hypervisor"]
     process = int(cloud.on(host, f"ps -o etimes= -p $(cat /run/libvirt/qemu/{NAME}.pid)"))
     must(abs(process - machine["uptime_seconds"]) < 60, f"it is up for {machine['uptime_seconds']} s, not {process} s")
@@ -202,10 +202,3 @@ def _details(cloud: Cloud) -> None:
     words = ["-i", str(cloud.lab_files / "id_ed25519"), *shlex.split(login[1] if login else ""), "hostname"]
     answer = cloud.run("ssh", "-F", "none", "-o", "BatchMode=yes", *words)
     must(answer.status == 0 and answer.text.strip().endswith(NAME), answer.text)
-
-
-def _document(cloud: Cloud, playbook: str, *words: str) -> dict[str, t.Any]:
-    """The data that a playbook shows."""
-    lines = cloud.play_well(playbook, *words, "-e", "output=json").text.splitlines()
-    found: dict[str, t.Any] = json.loads("\n".join(lines[lines.index("{") : lines.index("}") + 1]))
-    return found
