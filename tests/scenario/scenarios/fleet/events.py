@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import statistics
 import subprocess
 import time
 import typing as t
@@ -21,9 +22,9 @@ HOST = FLEET[0]
 MACHINE = "restarted"
 FULL = "storagefull"
 _SECONDS = 240
-# What is promised from the death of QEMU to its next start, and how often it is tried. Seen: 2.6 s. On a machine that
-# is busy with other labs, where the playbook takes longer by hand as well, it is twice what that takes.
-_RESTART_SECONDS, _TRIES, _TIMES_BY_HAND = 5.0, 3, 2
+# What is promised from the death of QEMU to its next start, for the median of so many. Seen: 2.6 s. Nearly all of it is
+# the playbook's own time: on a machine so busy that this alone takes longer by hand, the rulebook may add a second.
+_RESTART_SECONDS, _KILLS, _ADDED_SECONDS = 5.0, 3, 1.0
 
 
 class Rulebook:
@@ -84,7 +85,7 @@ def uris(cloud: Cloud) -> dict[str, str]:
 
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("a machine runs", lambda: _machine(cloud))
-    scenario.step("a killed QEMU is running again, by rulebook and without polling", lambda: _killed(cloud))
+    scenario.step("a killed QEMU is running again, by rulebook and without polling", lambda: _killed(scenario, cloud))
     scenario.step("what somebody powers off stays off", lambda: _powered_off(cloud))
     scenario.step("a hypervisor that is silent is named, and named when it answers", lambda: _silent(cloud))
     scenario.step("what was missed in a silence is found", lambda: _missed(cloud))
@@ -112,20 +113,25 @@ def _kill(cloud: Cloud) -> None:
     cloud.on(HOST, f"kill -9 $(cat /run/libvirt/qemu/{MACHINE}.pid)")
 
 
-def _killed(cloud: Cloud) -> None:
-    limit = max(_RESTART_SECONDS, _TIMES_BY_HAND * _started_by_hand(cloud))
+def _killed(scenario: ScenarioRun, cloud: Cloud) -> None:
+    by_hand = [_started_by_hand(cloud)]
     taken: list[float] = []
     with Rulebook(cloud, "restart_crashed", "--verbose") as rulebook:
         rulebook.wait_for("Waiting for events|load source|Calling main")
         _wait_until_listening(cloud)
-        while not taken or (min(taken) > limit and len(taken) < _TRIES):
+        for number in range(1, _KILLS + 1):
             before = _run_number(cloud)
             _kill(cloud)
             _wait_for_run(cloud, after=before)
-            rulebook.wait_for(rf"(?s)(PLAY RECAP.*){{{len(taken) + 1}}}")
+            rulebook.wait_for(rf"(?s)(PLAY RECAP.*){{{number}}}")
             taken.append(_time_off(cloud))
+    by_hand.append(_started_by_hand(cloud))
     print(f"   running again after {', '.join(f'{seconds:.1f}' for seconds in taken)} s", flush=True)
-    must(min(taken) <= limit, f"running again after {taken} s, not within {limit}")
+    limit = max(_RESTART_SECONDS, max(by_hand) + _ADDED_SECONDS)
+    must(statistics.median(taken) <= limit, f"running again after {taken} s, not within {limit}")
+    if statistics.median(taken) > _RESTART_SECONDS:
+        print(f"   too busy here to show the {_RESTART_SECONDS:g} seconds that are promised", flush=True)
+        scenario.skipped += 1
 
 
 def _started_by_hand(cloud: Cloud) -> float:
