@@ -2,7 +2,8 @@
 """Pages of the guide: every command of theirs for the cloud, and every play, as it stands there and in its order.
 
 The page has machines web1 and db1 with a disk for data, on hosts hv1 and hv2; so have they here. What a command needs
-besides, and what the page leaves to the reader, stands in _BEFORE. The tutorial has a scenario of its own.
+besides, and what the page leaves to the reader, stands in _BEFORE; the files of a page that are written, in _FILES. The
+tutorial has a scenario of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import shutil
 import typing as t
 from pathlib import Path
 
@@ -17,12 +19,13 @@ import yaml
 
 from ....gate.docsite.blocks import Block, code_blocks
 from ...cloud import FLEET, Cloud, must
+from ...driving import ceph
 from ...moving import home
 from ...needs import TINY
 from ...runner import ScenarioRun
 
 NEEDS = ("hypervisors", "alone", "tiny")
-PAGES = ("moving", "snapshots", "images", "backup")
+PAGES = ("moving", "snapshots", "images", "backup", "ceph")
 HERE, THERE = FLEET
 MACHINES = {"web1": HERE, "db1": THERE}
 POOLS = {"fast": "/srv/scenario-guide-fast", "backups": "/srv/scenario-guide-backups"}
@@ -33,6 +36,20 @@ _LEFT_OUT = {
     "https://": "images from the internet; the scenario images has a server of its own",
     "brine.virt.clone": "it takes the identity out of a real system, with guestfs-tools; so does the scenario clones",
 }
+# The files of a page that are written beside hosts.yml, by their first line, each with what the lab has in place of its
+# words. The monitor's address is known once the cluster runs.
+_FILES: dict[str, dict[str, dict[str, str]]] = {
+    "ceph": {
+        "# group_vars/hypervisors.yml": {"mon1.example.org, mon2.example.org": "{host}"},
+        "# vms.yml": {
+            "vcpus: 2": "vcpus: 1",
+            "memory: 2GiB": "memory: 128",
+            "image: debian": "image: tiny",
+            "size: 20GiB": "size: 256",
+            "size: 100GiB": "size: 64",
+        },
+    }
+}
 _PLAYBOOK, _TASK = "ansible-playbook ", "brine.virt."
 
 
@@ -42,19 +59,25 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("machines as the pages have them", lambda: _begin(cloud), vital=True)
         for page in PAGES:
             for words in _of_page(cloud.root / f"docs/docsite/rst/{page}.rst"):
-                title = f"{page}: {words if words.startswith(_PLAYBOOK) else _first_task(words)}"
-                scenario.step(title, functools.partial(_follow, cloud, words))
+                head = words.partition("\n")[0]
+                if head in _FILES.get(page, {}):
+                    title, proof = head, functools.partial(_write, cloud, words, _FILES[page][head])
+                else:
+                    title = words if words.startswith(_PLAYBOOK) else _first_task(words)
+                    proof = functools.partial(_follow, cloud, words)
+                scenario.step(f"{page}: {title}", proof)
                 followed.append(words)
         # A page whose blocks are not found any more would prove nothing.
-        scenario.step("the pages have been followed to their ends", lambda: must(len(followed) >= 25, f"{followed}"))
+        scenario.step("the pages have been followed to their ends", lambda: must(len(followed) >= 33, f"{followed}"))
     finally:
         _end(cloud)
 
 
 def _of_page(page: Path) -> t.Iterator[str]:
-    """What a reader does: the commands of a page, and the text of plays and tasks."""
+    """What a reader does: the commands of a page, and the text of plays, of tasks and of files."""
     for block in code_blocks(page):
-        found = _commands(block) if block.language == "console" else [block.text] if _is_work(block) else []
+        is_file = block.text.partition("\n")[0] in _FILES.get(page.stem, {})
+        found = _commands(block) if block.language == "console" else [block.text] if is_file or _is_work(block) else []
         yield from (words for words in found if not any(mark in words for mark in _LEFT_OUT))
 
 
@@ -70,6 +93,10 @@ def _is_work(block: Block) -> bool:
 
 def _first_task(text: str) -> str:
     return ", ".join(dict.fromkeys(re.findall(rf"{re.escape(_TASK)}(\w+):", text)))
+
+
+def _groups(cloud: Cloud) -> Path:
+    return cloud.inventory / "group_vars"
 
 
 def _begin(cloud: Cloud) -> None:
@@ -98,6 +125,23 @@ def _make(cloud: Cloud, *names: str) -> None:
     cloud.play_well("provision", "-e", json.dumps(variables), live=False)
 
 
+def _write(cloud: Cloud, text: str, instead: dict[str, str]) -> None:
+    """A file of the page for Ceph, with what the lab has."""
+    reached = ceph.start(cloud)
+    for there, here in instead.items():
+        must(there in text, f"the page does not have {there!r} any more")
+        text = text.replace(there, here.format(**reached))
+    if "virt_vms" in text:
+        # The small guest has no SSH to be waited for.
+        more = {"virt_images": {"tiny": {"src": cloud.images["tiny"]}}, "virt_provision_wait": False}
+        text += yaml.safe_dump(more)
+    _groups(cloud).mkdir(exist_ok=True)
+    # In the place of the reader's vault.
+    (_groups(cloud) / "all.yml").write_text(yaml.safe_dump({"vault_ceph_key": reached["key"]}), encoding="utf-8")
+    name = text.partition("\n")[0].removeprefix("# ")
+    (cloud.inventory / name).write_text(text, encoding="utf-8")
+
+
 def _off(cloud: Cloud) -> None:
     cloud.play_well("power", "-e", "vm=web1", "-e", "state=stopped", "-e", "force=true", "-e", "timeout=5", live=False)
 
@@ -121,6 +165,8 @@ _BEFORE: dict[str, t.Callable[[Cloud], None]] = {
     "brine.virt.restore -e vm=web1 -e src_pool=backups": _gone,
     "brine.virt.restore -e vm=web1 -e src=/srv/backup -e started=true": _gone,
     "-e replace=true": _off,
+    # On Ceph from now on.
+    "brine.virt.provision -e @vms.yml": _gone,
 }
 
 
@@ -151,6 +197,8 @@ def _prove(cloud: Cloud, words: str) -> None:
     moved = re.search(r"brine\.virt\.migrate -e vm=(\w+) -e to=(\w+)", words)
     if moved is not None:
         must(home(cloud, moved[1]) == moved[2], f"{moved[1]} is on {home(cloud, moved[1])}")
+    if "brine.virt.provision" in words:
+        must("parent" in ceph.listed(cloud)["web1-system"], f"{home(cloud, 'web1')} has it, and not as a clone in Ceph")
     emptied = re.search(r"brine\.virt\.evacuate -e from=(\w+)", words)
     if emptied is not None:
         must(not cloud.on(emptied[1], "virsh list --all --name").split(), f"{emptied[1]} still has machines")
@@ -160,6 +208,10 @@ def _end(cloud: Cloud) -> None:
     for host in FLEET:
         cloud.play("maintenance", "-e", f"end={host}", live=False)
     cloud.play("purge", "-e", json.dumps({"vm": [*MACHINES, "web1-old"]}), "-e", "force=true", live=False)
+    if _groups(cloud).exists():
+        # Every play would take them for its own.
+        shutil.rmtree(_groups(cloud))
+        ceph.clear(cloud)
     for host in FLEET:
         cloud.lab(
             "ssh",
