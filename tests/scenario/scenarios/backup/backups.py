@@ -30,8 +30,11 @@ PLACE, SMALL = "/srv/scenario-backup", "/srv/scenario-small"
 BEHIND = "/srv/scenario-behind"
 POOL, POOL_PLACE = "scenario-backups", "/srv/scenario-backup-pool"
 WRITES = 5
-# Seconds after a backup has begun.
-KILLS = (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 1.8, 2.5)
+# So many runs are killed while their backup is made, from its first moment on, at tenths of the time that one takes.
+# One that comes too late is tried again, earlier.
+KILLS, MOST_TRIES, EARLIER = 10, 30, 0.7
+# Is there once the run was killed.
+KILLED = "/tmp/scenario-killed"
 # What a file of the guest has in it.
 WORDS = "kept until the end"
 # What the disk held at each backup, by the backup's id.
@@ -163,27 +166,40 @@ def _verify(cloud: Cloud) -> list[str]:
 
 
 def _kill(cloud: Cloud) -> None:
+    seconds = _back_up(cloud, kind="full")["seconds"]
     before = _verify(cloud)
-    left = f"ls -d {PLACE}/{MACHINE}/.unfinished-* | tail -n 1"
-    # What the run before it has left is still there when a run begins.
-    script = (
-        f'old=$({left}); for i in $(seq 3000); do new=$({left}); if test -n "$new" -a "$new" != "$old"; then'
-        " process=$(pgrep -f '[A]nsiballZ_virt_backup'); sleep {}; kill -9 $process; break; fi; sleep 0.02; done"
-    )
-    killed = 0
-    for delay in KILLS:
-        cloud.on(HOST, f"({script.format(delay)}) >/dev/null 2>&1 & :")
-        with cloud.modules_in_files():
-            answer, _result = module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, kind="full")
-        killed += answer.status != 0
+    delays, tries = [seconds * number / KILLS for number in range(KILLS)], 0
+    while delays:
+        tries += 1
+        must(tries <= MOST_TRIES, f"of {MOST_TRIES} runs only {KILLS - len(delays)} were killed at work")
+        delay = delays.pop(0)
+        if not _killed_at_work(cloud, delay):
+            delays.append(EARLIER * delay)
         must(cloud.on(HOST, f"virsh domstate {MACHINE}").strip() == "running", "the machine does not run")
-        must(set(before) <= set(_verify(cloud)), f"killed after {delay} s, a backup is damaged")
-    # The others had ended before, on a host that is fast.
-    must(killed >= 3, f"only {killed} runs were killed at work")
+        must(set(before) <= set(_verify(cloud)), f"killed after {delay:.2f} s, a backup is damaged")
+    print(f"      {KILLS} of {tries} runs were killed at work, in a backup of {seconds:.1f} s", flush=True)
     made = _back_up(cloud)
     there = cloud.on(HOST, f"ls -A {PLACE}/{MACHINE}")
     must("unfinished" not in there, there)
     must(made["id"] in _verify(cloud), "the new one is damaged")
+
+
+def _killed_at_work(cloud: Cloud, delay: float) -> bool:
+    """Kill a run so many seconds after its backup has begun; False where that had ended before."""
+    left = f"ls -d {PLACE}/{MACHINE}/.unfinished-* | tail -n 1"
+    # What the run before it has left is still there when a run begins.
+    script = (
+        f'old=$({left}); for i in $(seq 3000); do new=$({left}); if test -n "$new" -a "$new" != "$old"; then'
+        f" process=$(pgrep -f '[A]nsiballZ_virt_backup'); sleep {delay};"
+        f" for one in $process; do kill -9 $one && touch {KILLED}; done; break; fi; sleep 0.02; done"
+    )
+    cloud.on(HOST, f"rm -f {KILLED}; ({script}) >/dev/null 2>&1 & :")
+    with cloud.modules_in_files():
+        answer, _result = module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, kind="full")
+    if answer.status == 0:
+        return False
+    must(cloud.lab("ssh", HOST, f"test -e {KILLED}").status == 0, f"nobody killed it: {answer.text}")
+    return "unfinished" in cloud.on(HOST, f"ls -A {PLACE}/{MACHINE}")
 
 
 def _play(cloud: Cloud) -> None:
@@ -309,15 +325,19 @@ def _kill_merge(cloud: Cloud) -> None:
         f" ls -d {PLACE}/{MACHINE}/.unfinished-merged-* && kill -9 $(pgrep -f '[A]nsiballZ_virt_backup'); break; fi;"
         " sleep 0.02; done"
     )
-    for number, delay in enumerate((0, 0.1, 0.3, 0.6)):
+    killed, delays = 0, (0, 0.1, 0.3, 0.6)
+    for number, delay in enumerate(delays):
         now = _change(cloud, 300 + 50 * number)
         kept = _back_up(cloud, full_every=100)["id"]
         cloud.on(HOST, f"({script.format(delay)}) >/dev/null 2>&1 & :")
         options: dict[str, t.Any] = {"keep": {"last": 2}, "merge_above": 0, "full_every": 100}
         with cloud.modules_in_files():
-            module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, **options)
+            answer, _result = module(cloud, HOST, "virt_backup", name=[MACHINE], dest=PLACE, **options)
+        killed += answer.status != 0
         must(sorted(_verify(cloud)) == _ids(cloud), "not all of them are whole")
         _require_sum(cloud, kept, now)
+    print(f"      {killed} of {len(delays)} runs were killed at work", flush=True)
+    must(killed > 0, "none was killed at work")
     made = _back_up(cloud, keep={"last": 2}, merge_above=0, full_every=100)
     left = cloud.on(HOST, f"ls -A {PLACE}/{MACHINE}")
     must("unfinished" not in left and len(_ids(cloud)) == 2 and not made["remarks"], f"{left} {made}")
