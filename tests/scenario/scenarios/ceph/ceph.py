@@ -9,7 +9,7 @@ import re
 import time
 import typing as t
 
-from ...cloud import FLEET, Cloud, must
+from ...cloud import FLEET, Answer, Cloud, must
 from ...driving import ceph
 from ...driving.consoles import clear, tell, type_line, wait_until_up
 from ...driving.tasks import module, refused
@@ -322,10 +322,10 @@ def _power(cloud: Cloud) -> None:
     log = cloud.on(host, f"cat /var/log/libvirt/qemu/{RUNS}-serial.log")
     counted = max(int(number) for number in re.findall(r"^AT (\d+)", log.replace("\r", ""), re.MULTILINE))
     cloud.lab_well("unplug", host)
-    # Whatever is run now, nobody makes or starts it elsewhere.
     answer = provision(cloud, {"name": RUNS, "disks": _disks(), "start": True})
     must(answer.status != 0, answer.text)
-    must(RUNS not in cloud.on(other, "virsh list --all --name").split(), "it is made twice")
+    _is_not_on(cloud, other, answer)
+    _nobody_starts_it(cloud, host, other)
     cloud.lab_well("up", "--hosts", str(len(cloud.lab_hosts())))
     clear(cloud, host, RUNS)
     cloud.on(host, f"for i in $(seq 60); do virsh version >/dev/null && break; sleep 1; done; virsh start {RUNS}")
@@ -333,6 +333,29 @@ def _power(cloud: Cloud) -> None:
     status, said = tell(cloud, host, RUNS, "head -n 1 /dev/vdb")
     must(status == 0 and int(said.split()[0]) >= counted, f"{said} of {counted}")
     print(f"      {counted} was seen, {said.split()[0]} is on the disk", flush=True)
+
+
+def _nobody_starts_it(cloud: Cloud, host: str, other: str) -> None:
+    """Whatever is run while its hypervisor is without power; the other one has its backup."""
+    vm = ("-e", f"vm={RUNS}")
+    restore = (*vm, "-e", f"src={PLACE}", "-e", f"on={other}", "-e", "pool=default", "-e", "started=true")
+    for name, words, said in (
+        ("power", (*vm, "-e", "state=running"), "Nothing was changed"),
+        ("power", (*vm, "-e", f"on={other}", "-e", "state=running"), "Nothing was changed"),
+        # Its volumes in the pool are not in the way of that.
+        ("restore", restore, f"{host} may have {RUNS} already"),
+        ("clone", (*vm, "-e", f"new_name={COMES}"), "Nothing was cloned"),
+        # It starts what is off there.
+        ("maintenance", ("-e", f"end={other}", "-e", "start=true"), None),
+    ):
+        answer = cloud.play(name, *words, live=False)
+        must(said is None or (answer.status != 0 and said in answer.one_line), answer.text)
+        _is_not_on(cloud, other, answer)
+
+
+def _is_not_on(cloud: Cloud, host: str, answer: Answer) -> None:
+    there = {RUNS, COMES} & set(cloud.on(host, "virsh list --all --name").split())
+    must(not there, f"{there} made or started twice: {answer.text}")
 
 
 def _purge(cloud: Cloud) -> None:
