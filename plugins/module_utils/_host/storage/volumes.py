@@ -27,6 +27,10 @@ from .volume_facts import Volume, find_volume
 
 # A volume that the daemon is still making, for a client that was killed, cannot be deleted yet.
 _DELETE_WAIT_SECONDS = 60
+# Nor can a device that QEMU has just closed: udev opens it for a moment, to look at what is on it now. What zfs and
+# lvremove say of it then.
+_UDEV_SECONDS = 10
+_IN_USE = ("is busy", "in use")
 _SECTOR_BYTES = 512
 _TOOL_SECONDS = 120
 # What libvirt cannot resize from here, and how its owner can.
@@ -245,18 +249,27 @@ def delete_volume(pool: Pool, name: str) -> bool:
     """
     if pool.clones_images and has_bindings():
         remove_own_snapshots(pool, name)
-    deadline = time.monotonic() + _DELETE_WAIT_SECONDS
+    began = time.monotonic()
     while True:
         try:
             pool.handle.storageVolLookupByName(name).delete(0)
         except libvirt.libvirtError as exc:
             if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
                 return False
-            if exc.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or time.monotonic() > deadline:
+            if time.monotonic() > began + _wait_seconds(pool, exc):
                 raise translate_error(exc, f"cannot delete volume {name} of pool {pool.name}") from exc
             time.sleep(0.2)
         else:
             return True
+
+
+def _wait_seconds(pool: Pool, error: libvirt.libvirtError) -> float:
+    """For how long a volume that could not be deleted may be on its way to where it can be."""
+    if error.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID:
+        return _DELETE_WAIT_SECONDS
+    said = (error.get_error_message() or "").lower()
+    passes = pool.source_type == BLOCK and any(words in said for words in _IN_USE)
+    return _UDEV_SECONDS if passes else 0
 
 
 def grow_volume(pool: Pool, name: str, size_bytes: int, *, image_format: str, guest_bytes: int | None = None) -> bool:

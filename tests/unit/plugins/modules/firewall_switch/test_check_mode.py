@@ -33,7 +33,7 @@ add rule inet f brine_virt_in ip saddr 192.0.2.12 tcp dport { 16514, 49152-49215
 add rule inet f brine_virt_in ip saddr 198.51.100.0/24 tcp dport { 16514 } accept
 insert rule inet f in jump brine_virt_in
 """
-WANTED = {"hypervisors": ["192.0.2.12"], "operators": ["198.51.100.0/24"]}
+WANTED: dict[str, t.Any] = {"hypervisors": ["192.0.2.12"], "operators": ["198.51.100.0/24"]}
 
 
 def call(rules: str, address: str | None = None, **options: t.Any) -> dict[str, t.Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import shutil
 import subprocess
 import types
@@ -20,8 +21,9 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     HostError,
     NotFoundError,
     UnsupportedError,
+    VirtError,
 )
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import pool_refresh, volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool, Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer import copy
@@ -100,6 +102,39 @@ def test_what_was_made_is_found(files: Pool) -> None:
     assert delete_volume(files, "data.qcow2")
     assert not delete_volume(files, "data.qcow2")
     assert volume_names(files) == {"web.qcow2"}
+
+
+class Busy:
+    """A pool and its volume, which cannot be deleted the first times. said: what libvirt says then."""
+
+    def __init__(self, said: str, times: int) -> None:
+        self.said = said
+        self.times = times
+
+    def storageVolLookupByName(self, _name: str) -> Busy:  # noqa: N802 - libvirt's own name
+        return self
+
+    def delete(self, _flags: int) -> None:
+        self.times -= 1
+        if self.times >= 0:
+            error = libvirt.libvirtError(self.said)
+            error.err = (libvirt.VIR_ERR_INTERNAL_ERROR, 0, self.said, 2, None, None, None, 0, 0)
+            raise error
+
+
+@pytest.mark.parametrize("said", ["cannot destroy 'tank/vms/web1': dataset is busy", "Logical volume vg/web1 in use."])
+def test_a_device_that_udev_still_looks_at_is_deleted_a_moment_later(
+    conn: VirConnect, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    monkeypatch.setattr("ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes._UDEV_SECONDS", 0.5)
+    pool, files = (Pools(conn).get(name) for name in ("tank", "files"))
+    assert delete_volume(dataclasses.replace(pool, handle=Busy(said, 1)), "web1")
+    with pytest.raises(VirtError, match=f"cannot delete volume web1 of pool tank: .*{re.escape(said.rstrip('.'))}"):
+        delete_volume(dataclasses.replace(pool, handle=Busy(said, 1000)), "web1")
+    # What somebody has said of a file does not pass.
+    file = Busy(said, 1)
+    with pytest.raises(VirtError, match="cannot delete volume web1 of pool files"):
+        delete_volume(dataclasses.replace(files, handle=file), "web1")
 
 
 def test_a_file_that_is_no_volume_is_said_to_be_there(files: Pool, tmp_path: Path) -> None:
