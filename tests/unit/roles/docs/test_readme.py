@@ -48,9 +48,7 @@ def steps(page: Path) -> list[Block]:
 
 def example(page: Path) -> dict[str, t.Any]:
     """The file vms.yml of a page."""
-    (found,) = [
-        block.text for block in code_blocks(page) if block.text.startswith(("virt_images:", "# vms.yml\nvirt_i"))
-    ]
+    (found,) = [block.text for block in code_blocks(page) if re.match(r"(#.*\n)*virt_images:", block.text)]
     return dict(yaml.safe_load(found))
 
 
