@@ -16,6 +16,7 @@ from ...driving.tasks import module, refused
 from ...moving import home, migrate
 from ...needs import TINY
 from ...runner import ScenarioRun
+from ...trouble import slow
 from ..fleet.evacuating import provision
 
 NEEDS = ("hypervisors", "alone", "tiny")
@@ -287,9 +288,16 @@ def _bring_back(cloud: Cloud) -> None:
     host = home(cloud, RUNS)
     volumes = {f"{RUNS}-{part}" for part in ("system", "data", "seed")}
     must(volumes <= set(ceph.listed(cloud)), f"{list(ceph.listed(cloud))}")
+    # So much, and so slow a network, that who has the volumes open is asked while qemu-img has them.
+    status, said = tell(cloud, host, RUNS, "dd if=/dev/urandom of=/dev/vdb bs=1M seek=1 count=60 conv=fsync")
+    must(status == 0, said)
     cloud.on(host, f"virsh destroy {RUNS}")
-    answer, result = module(cloud, host, "virt_backup", name=[RUNS], dest=PLACE, verify=True)
+    began = time.monotonic()
+    with slow(cloud, host, 40):
+        answer, result = module(cloud, host, "virt_backup", name=[RUNS], dest=PLACE, verify=True)
     must(answer.status == 0 and not result["machines"][0]["left_out"], answer.text)
+    seconds = time.monotonic() - began
+    must(seconds > 10, f"nobody had to wait for the copy: {seconds:.1f} s")
     cloud.play_well("purge", "-e", f"vm={RUNS}")
     must(not volumes & set(ceph.listed(cloud)), f"{list(ceph.listed(cloud))}")
     answer, result = module(cloud, host, "virt_restore", src=PLACE, machine=RUNS)
