@@ -11,17 +11,23 @@ from collections.abc import Mapping
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.parsing.convert_bool import boolean
 
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.claims import decide_claims
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import read_unseen
 
 
 def decide_claims_filter(
-    plan: t.Any, claims: t.Any, seen: t.Any, last: t.Any = False, asked: t.Any = ()
+    plan: t.Any, claims: t.Any, seen: t.Any, last: t.Any = False, asked: t.Any = (), unseen: t.Any = "refuse"
 ) -> dict[str, t.Any]:
     """What happens to a run's claims; decide_claims.yml describes it."""
     for value, name in ((plan, "the input"), (claims, "claims"), (seen, "seen")):
         if not isinstance(value, Mapping):
             raise AnsibleFilterError(f"brine.virt.decide_claims: {name} is not a mapping")
-    return decide_claims(plan, claims, seen, last=boolean(last), asked=asked)
+    try:
+        placed = read_unseen(unseen, "unseen")
+    except VirtError as exc:
+        raise AnsibleFilterError(f"brine.virt.decide_claims: {exc}") from exc
+    return decide_claims(plan, claims, seen, last=boolean(last), asked=asked, unseen=placed)
 
 
 class FilterModule:

@@ -113,10 +113,10 @@ options:
         twice.
       - A machine whose entry names a hypervisor that answered is only refused if it was seen on one that did not, or
         that is not in O(hosts).
-    type: str
-    choices:
-      refuse: it is returned in C(refused_machines)
-      place: it is placed like any other
+      - With V(refuse) it is returned in C(refused_machines). The names of machines, in a list or with commas between
+        them, are of those that are placed like any other, because you know that they are not there. With V(place) all
+        are.
+    type: raw
     default: refuse
   baseline:
     description:
@@ -307,6 +307,7 @@ _value:
 """
 
 import typing as t
+from collections.abc import Mapping
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields.validators import yes_or_no
@@ -314,7 +315,11 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.machine imp
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_good_machines
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer, without_omitted
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.homes import find_existing
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, read_number
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import (
+    PlacementOptions,
+    read_number,
+    read_unseen,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.place import place
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
@@ -333,7 +338,7 @@ def place_filter(
     memory_reserve_mib: t.Any = 256,
     vcpu_ratio: t.Any = 8.0,
     where: str = "virt_vms",
-    unseen: str = "refuse",
+    unseen: t.Any = "refuse",
     image_pool: str = "images",
     settings: t.Any = None,
     memory_ratio: t.Any = 1.0,
@@ -350,19 +355,20 @@ def place_filter(
     )
 
     def work() -> dict[str, t.Any]:
+        # The variables of the role, whose names these are.
+        prefix = "virt_" if where in _ROLE_LISTS else ""
+        names = [spec.get("name") for spec in specs if isinstance(spec, Mapping)] if isinstance(specs, list) else []
         options = PlacementOptions(
             policy=policy,
             memory_reserve_mib=read_number(int, memory_reserve_mib, "memory_reserve_mib"),
             memory_ratio=read_number(float, memory_ratio, "memory_ratio"),
             vcpu_ratio=read_number(float, vcpu_ratio, "vcpu_ratio"),
-            unseen=unseen,
+            unseen=read_unseen(unseen, f"{prefix}unseen", names),
             anti_affinity=anti_affinity,
             image_pool=image_pool,
             baseline=yes_or_no(baseline, "baseline"),
         )
         mistakes = Mistakes()
-        # The variables of the role, whose names these are.
-        prefix = "virt_" if where in _ROLE_LISTS else ""
         machines = read_good_machines(
             specs,
             mistakes,

@@ -15,28 +15,37 @@ Each run claims first and checks all other hypervisors afterwards. Therefore:
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+
+from .options import PlacementOptions
 
 Claims = Mapping[str, Mapping[str, str]]
 Seen = Mapping[str, Mapping[str, Mapping[str, t.Any]]]
 
 
 def decide_claims(
-    plan: Mapping[str, t.Any], claims: Claims, seen: Seen, *, last: bool, asked: t.Iterable[str] = ()
+    plan: Mapping[str, t.Any],
+    claims: Claims,
+    seen: Seen,
+    *,
+    last: bool,
+    asked: t.Iterable[str] = (),
+    unseen: str | Collection[str] = "refuse",
 ) -> dict[str, t.Any]:
     """What becomes of a run's claims, by what the hypervisors say now.
 
     plan: what ``place`` returned; claims: by hypervisor and name, the UUIDs of this run's claims; seen: by hypervisor
     and name, what has the name there; last: the run waits no longer; asked: the hypervisors that were to be looked at,
-    of which one that is missing in `seen` may have any of the names. The result has the ``plan`` without machines that
-    yield (they are among its refused ones), ``withdraw`` (claims to be withdrawn, by hypervisor), ``waiting`` (names
-    that are not decided yet) and ``again`` (whether to check again, after withdrawing).
+    of which one that is missing in `seen` may have any of the names; unseen: as in PlacementOptions. The result has the
+    ``plan`` without machines that yield (they are among its refused ones), ``withdraw`` (claims to be withdrawn, by
+    hypervisor), ``waiting`` (names that are not decided yet) and ``again`` (whether to check again, after withdrawing).
     """
     reasons: dict[str, str] = {}
     withdraw: dict[str, dict[str, str]] = {}
     waiting: list[str] = []
     unclaimed: dict[str, dict[str, str | None]] = {}
-    unseen = [host for host in asked if host not in seen]
+    options = PlacementOptions(unseen=unseen)
+    silent = [host for host in asked if host not in seen]
     for host, machines in plan["new_by_host"].items():
         for name in (machine["name"] for machine in machines):
             identity = claims.get(host, {}).get(name)
@@ -47,8 +56,8 @@ def decide_claims(
             if identity is None or (here is not None and not here["claimed"]):
                 continue
             why, is_waiting = _decide(name, host, identity, seen)
-            if why is None and unseen:
-                why = f"{' and '.join(unseen)} did not say whether it is there, and it would exist twice"
+            if why is None and silent and not options.places_unseen(name):
+                why = f"{' and '.join(silent)} did not say whether it is there, and it would exist twice"
             if is_waiting and not last:
                 waiting.append(name)
             elif why is not None:

@@ -195,7 +195,7 @@ def unseen(
     home = machine.hypervisor
     if home is not None and home in silent:
         return home, f"it is meant for {home}, {no_answer([home], silent)}"
-    if options.unseen == "place":
+    if options.places_unseen(machine.name):
         return None
     first = next(iter(seen), None)
     if home is None and first is not None and first in silent:
@@ -204,18 +204,18 @@ def unseen(
     if elsewhere:
         # Without an entry that names one, it may have gone elsewhere since.
         return elsewhere[0] if home is not None else None, (
-            f"{_made_twice(home, elsewhere, no_answer(elsewhere, silent))} {_way_out(elsewhere[0], silent)}"
+            f"{_made_twice(home, elsewhere, no_answer(elsewhere, silent))} {_way_out(machine, elsewhere[0], silent)}"
         )
     left = left_among(seen, hosts)
     if left:
-        return None, f"{_made_twice(home, left, _not_there(left))} {_way_back(left[0])}"
+        return None, f"{_made_twice(home, left, _not_there(left))} {_way_back(machine, left[0])}"
     if home is not None or not silent:
         return None
     remedy = "Bring that hypervisor back" if any(map(was_asked, silent.values())) else "Run it without --limit"
     return None, (
         f"it may be on {' or '.join(silent)}, {no_answer(silent, silent)}; created on another one, it would exist "
         f"twice, with the same addresses. {remedy}, or name this machine's hypervisor, or place it with "
-        "-e virt_unseen=place"
+        f"-e virt_unseen={machine.name}"
     )
 
 
@@ -246,14 +246,15 @@ def started_twice(
     found, state: where it is, and its state there; seen: where it was when the inventory was made, or is known to be by
     other means.
     """
-    if options.unseen == "place" or not machine.start or state not in OFF_STATES:
+    if options.places_unseen(machine.name) or not machine.start or state not in OFF_STATES:
         return None
     elsewhere = [host for host in silent_among(seen, silent) if host != found]
     if not elsewhere:
         return None
     return found, (
         f"it is off on {found}, and may run on {' or '.join(elsewhere)}, where it was seen before, and "
-        f"{no_answer(elsewhere, silent)}: started here as well, it would run twice. {_way_out(elsewhere[0], silent)}"
+        f"{no_answer(elsewhere, silent)}: started here as well, it would run twice. "
+        f"{_way_out(machine, elsewhere[0], silent)}"
     )
 
 
@@ -262,12 +263,12 @@ def silent_among(seen: t.Iterable[str | None], silent: Mapping[str, str]) -> lis
     return [host for host in dict.fromkeys(seen) if host is not None and host in silent]
 
 
-def _way_out(host: str, silent: Mapping[str, str]) -> str:
+def _way_out(machine: Machine, host: str, silent: Mapping[str, str]) -> str:
     if not was_asked(silent[host]):
-        return "Run it without --limit, or place it with -e virt_unseen=place"
+        return f"Run it without --limit, or place it with -e virt_unseen={machine.name}"
     return (
         f"Bring {host} back. If it is lost, take it out for good: brine.virt.retire -e from={host} -e lost=true. If "
-        "you know that the machine is not there, place it with -e virt_unseen=place"
+        f"you know that the machine is not there, place it with -e virt_unseen={machine.name}"
     )
 
 
@@ -284,24 +285,25 @@ def left_among(seen: t.Iterable[str | None], hosts: t.Container[str]) -> list[st
 
 
 def not_removed(
-    hosts: t.Container[str], options: PlacementOptions, seen: t.Iterable[str | None]
+    machine: Machine, hosts: t.Container[str], options: PlacementOptions, seen: t.Iterable[str | None]
 ) -> tuple[None, str] | None:
     """Why it is not known whether a machine that is to be removed is gone, or None: it was seen on a hypervisor that
     nobody asks any more."""
     left = left_among(seen, hosts)
-    if options.unseen == "place" or not left:
+    if options.places_unseen(machine.name) or not left:
         return None
-    return None, f"it is to be removed, and was seen on {' and '.join(left)}, {_not_there(left)}. {_way_back(left[0])}"
+    seen_on = " and ".join(left)
+    return None, f"it is to be removed, and was seen on {seen_on}, {_not_there(left)}. {_way_back(machine, left[0])}"
 
 
 def _not_there(left: Sequence[str]) -> str:
     return f"which {'is' if len(left) == 1 else 'are'} not among the hypervisors now"
 
 
-def _way_back(host: str) -> str:
+def _way_back(machine: Machine, host: str) -> str:
     return (
         "Put that hypervisor back into the inventory. If it never comes back, take it out for good: "
         f"brine.virt.retire -e from={host} -e lost=true. If you know that the machine is not there, add "
-        "-e virt_unseen=place. If it is another cloud that has a machine of this name there, give each cloud its own "
-        "file of host keys: known_hosts of its live inventory, and virt_known_hosts"
+        f"-e virt_unseen={machine.name}. If it is another cloud that has a machine of this name there, give each cloud "
+        "its own file of host keys: known_hosts of its live inventory, and virt_known_hosts"
     )

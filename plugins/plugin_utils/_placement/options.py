@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...module_utils._base.errors import InputError
@@ -15,6 +15,7 @@ from ...module_utils._model.metadata.labels import read_labels
 POLICIES = ("spread", "pack")
 UNSEEN = ("refuse", "place")
 ANTI_AFFINITY = ("require", "prefer")
+_UNSEEN_HINT = "Give the names of machines, or refuse or place"
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class PlacementOptions:
 
     memory_reserve_mib stays free on each hypervisor for the host itself; what is left counts memory_ratio times;
     vcpu_ratio is how many virtual CPUs may share one real CPU. A hypervisor may have its own of these three. unseen
-    says what becomes of a machine that may live on a hypervisor which did not answer; anti_affinity whether machines of
+    says what becomes of a machine that may live on a hypervisor which did not answer, or names those machines that are
+    placed all the same; anti_affinity whether machines of
     one group may share a hypervisor where they cannot be apart; image_pool is the pool of the image store; baseline
     says that new machines get what all hypervisors have in common.
     """
@@ -32,18 +34,25 @@ class PlacementOptions:
     memory_reserve_mib: int = 256
     memory_ratio: float = 1.0
     vcpu_ratio: float = 8.0
-    unseen: str = "refuse"
+    unseen: str | Collection[str] = "refuse"
     anti_affinity: str = "require"
     image_pool: str = "images"
     baseline: bool = False
 
     def __post_init__(self) -> None:
-        for key, words in (("policy", POLICIES), ("unseen", UNSEEN), ("anti_affinity", ANTI_AFFINITY)):
+        choices = [("policy", POLICIES), ("anti_affinity", ANTI_AFFINITY)]
+        if isinstance(self.unseen, str):
+            choices.append(("unseen", UNSEEN))
+        for key, words in choices:
             if getattr(self, key) not in words:
                 raise InputError(
                     f"{getattr(self, key)!r} is not a choice", where=key, hint=f"Choose {' or '.join(words)}"
                 )
         check_numbers(self.memory_reserve_mib, self.memory_ratio, self.vcpu_ratio, "")
+
+    def places_unseen(self, name: str) -> bool:
+        """Whether a machine of this name is placed although it may live where nobody answers."""
+        return self.unseen == "place" if isinstance(self.unseen, str) else name in self.unseen
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,21 @@ def host_options(variables: t.Any, options: PlacementOptions, host: str) -> Host
     )
     check_numbers(found.memory_reserve_mib, found.memory_ratio, found.vcpu_ratio, f"{host}: virt_")
     return found
+
+
+def read_unseen(value: t.Any, where: str, known: Collection[t.Any] | None = None) -> str | frozenset[str]:
+    """What the user says of machines that may live where nobody answers: one of UNSEEN, or the names of those that are
+    placed, in a list or with commas between them. known: the names that there are. Raises InputError."""
+    if isinstance(value, str) and value in UNSEEN:
+        return value
+    given = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
+    if not all(isinstance(name, (str, int)) and not isinstance(name, bool) for name in given):
+        raise InputError(f"{value!r} is not a list of names", where=where, hint=_UNSEEN_HINT)
+    names = [str(name).strip() for name in given]
+    unknown = [] if known is None else [name for name in names if name not in map(str, known)]
+    if unknown:
+        raise InputError(f"no machine of this run has the name {unknown[0]!r}", where=where, hint=_UNSEEN_HINT)
+    return frozenset(names)
 
 
 def check_numbers(memory_reserve_mib: int, memory_ratio: float, vcpu_ratio: float, prefix: str) -> None:

@@ -61,7 +61,7 @@ def find_removals(
         seen = [homes.get(machine.name), *(last_seen or {}).get(machine.name, ())]
         unseen = _unseen(machine, home, silent, options, seen)
         if unseen is None and home is None:
-            unseen = not_removed({*capacities, *silent}, options, seen)
+            unseen = not_removed(machine, {*capacities, *silent}, options, seen)
         if unseen is not None:
             found.refused[index] = unseen
         elif home is None:
@@ -106,11 +106,12 @@ def _unseen(
     where that had it nowhere, and then where it is known to be by other means.
     """
     asked, home = machine.hypervisor, next(iter(seen), None)
-    if asked is None and options.unseen == "place":
+    placed = options.places_unseen(machine.name)
+    if asked is None and placed:
         return None
     if asked is not None and asked not in silent:
         # The entry may be older than a move.
-        hosts = silent_among(seen, silent) if found is None and options.unseen != "place" else []
+        hosts = silent_among(seen, silent) if found is None and not placed else []
     elif found is not None:
         if asked is not None or home is None or home not in silent:
             return None

@@ -26,6 +26,7 @@ DESCRIPTION = (
 )
 # As Ansible's own argument specs read them (check_type_bool, check_type_int and so on of ansible-core).
 _NUMBER = values.whole_texts(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?\s*")
+_NAMES = values.whole_texts(r"[A-Za-z0-9._,\s-]+")
 _MORE_BOOLEANS = values.whole_texts("|".join(map(values.any_case, ("y", "t", "n", "f"))))
 TYPES: dict[str, Values] = {
     "str": values.TEXT,
@@ -59,6 +60,7 @@ RAW: dict[str, Schema] = {
     "virt_images": Values({"object": {"additionalProperties": _IMAGE}}).schema(),
     "virt_seed": ref("seed"),
     "virt_labels": _HOST_LABELS.schema(),
+    "virt_unseen": (_NAMES | values.items(of_rule(machine_name, "virt_unseen"))).schema(),
 }
 
 

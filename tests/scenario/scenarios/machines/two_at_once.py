@@ -157,7 +157,7 @@ def _left(cloud: Cloud) -> None:
     for entry, words, status, said in (
         ({}, (), 2, "left1 was not provisioned: it was seen on hv2, which is not among the hypervisors now"),
         ({"hypervisor": "hv1"}, (), 2, "left1 was not provisioned: its entry says hv1, and it was seen on hv2, which"),
-        ({}, ("-e", "virt_unseen=place", "--check"), 0, "left1 goes to hv1"),
+        ({}, ("-e", "virt_unseen=left1", "--check"), 0, "left1 goes to hv1"),
     ):
         wanted = json.dumps({"virt_vms": [{**TINY, "name": "left1", **entry}], "virt_provision_wait": False})
         answer = cloud.run(

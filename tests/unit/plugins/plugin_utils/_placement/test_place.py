@@ -690,7 +690,7 @@ def test_an_entry_that_is_older_than_a_move_does_not_create_the_machine_twice(kn
     assert refused["why"] == (
         "its entry says hv2, and it was seen on hv3, which did not answer: created on hv2 as well, it would exist "
         "twice, with the same addresses. Bring hv3 back. If it is lost, take it out for good: brine.virt.retire "
-        "-e from=hv3 -e lost=true. If you know that the machine is not there, place it with -e virt_unseen=place"
+        "-e from=hv3 -e lost=true. If you know that the machine is not there, place it with -e virt_unseen=web1"
     )
     assert where(run([entry], hosts, unseen="place", **known)) == {"web1": "hv2"}
     assert where(run([entry], hosts)) == {"web1": "hv2"}
@@ -850,7 +850,7 @@ def _seen(
 # Of two clouds that share one file of host keys, one may have a machine of this name.
 LEFT = (
     "Put that hypervisor back into the inventory. If it never comes back, take it out for good: brine.virt.retire "
-    "-e from=hv3 -e lost=true. If you know that the machine is not there, add -e virt_unseen=place. If it is another "
+    "-e from=hv3 -e lost=true. If you know that the machine is not there, add -e virt_unseen=a. If it is another "
     "cloud that has a machine of this name there, give each cloud its own file of host keys: known_hosts of its live "
     "inventory, and virt_known_hosts"
 )

@@ -128,7 +128,7 @@ def test_one_that_was_seen_where_nobody_asks_any_more_is_not_said_to_be_gone() -
             "hypervisor": None,
             "why": "it is to be removed, and was seen on hv3, which is not among the hypervisors now. Put that "
             "hypervisor back into the inventory. If it never comes back, take it out for good: brine.virt.retire "
-            "-e from=hv3 -e lost=true. If you know that the machine is not there, add -e virt_unseen=place. If it is "
+            "-e from=hv3 -e lost=true. If you know that the machine is not there, add -e virt_unseen=web1. If it is "
             "another cloud that has a machine of this name there, give each cloud its own file of host keys: "
             "known_hosts of its live inventory, and virt_known_hosts",
         }
@@ -193,7 +193,7 @@ def test_a_machine_that_is_off_and_may_run_on_a_silent_hypervisor_is_not_started
             "why": "it is off on hv1, and may run on hv2, where it was seen before, and which did not answer: started "
             "here as well, it would run twice. Bring hv2 back. If it is lost, take it out for good: "
             "brine.virt.retire -e from=hv2 -e lost=true. If you know that the machine is not there, place it with "
-            "-e virt_unseen=place",
+            "-e virt_unseen=web1",
         }
     ]
     assert result["by_host"]["hv1"] == []
