@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import (
+    add_arriving,
     add_lines,
     last_seen,
     merge_lines,
@@ -37,17 +38,21 @@ class ActionModule(ActionBase):
                 "path": {"type": "path", "default": "~/.ssh/known_hosts.d/brine-virt"},
                 "hypervisors": {"type": "dict", "default": {}},
                 "complete": {"type": "bool", "default": True},
+                "arriving": {"type": "dict", "default": {}},
                 "gone": {"type": "dict", "default": {}},
             }
         )
         path = arguments["path"]
         try:
-            answers = read_answers(arguments["hypervisors"])
+            answers = read_answers(arguments["hypervisors"], "hypervisors")
+            arriving = read_answers(arguments["arriving"], "arriving")
             gone = read_gone(arguments["gone"])
 
             def change(lines: list[str]) -> list[str]:
                 left = without_machines(lines, gone)
-                return merge_lines(left, answers, drop_gone=True) if arguments["complete"] else add_lines(left, answers)
+                complete = arguments["complete"]
+                merged = merge_lines(left, answers, drop_gone=True) if complete else add_lines(left, answers)
+                return add_arriving(merged, arriving)
 
             old = read_lines(path)
             new = change(old)
@@ -64,11 +69,11 @@ class ActionModule(ActionBase):
         return result
 
 
-def read_answers(hypervisors: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """The option hypervisors as answers of hypervisors. Raises InputError."""
+def read_answers(hypervisors: Mapping[str, t.Any], option: str) -> list[dict[str, t.Any]]:
+    """An option with the machines of hypervisors as answers of theirs. Raises InputError."""
     answers = []
     for name, machines in hypervisors.items():
-        where = f"hypervisors.{name}"
+        where = f"{option}.{name}"
         if not isinstance(machines, Sequence) or isinstance(machines, str):
             raise InputError("the machines of this hypervisor are missing", where=where, hint="Give a list of them")
         for index, record in enumerate(machines):

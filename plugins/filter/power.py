@@ -8,16 +8,18 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
+from ansible.module_utils.parsing.convert_bool import boolean
+
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import with_names
 from ansible_collections.brine.virt.plugins.plugin_utils._power_targets import autostart_targets, power_targets
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import power_report
 
 
 def power_targets_filter(
-    results: t.Any, *, last_seen: t.Any = None, hypervisors: t.Any = (), **given: t.Any
+    results: t.Any, *, last_seen: t.Any = None, hypervisors: t.Any = (), starts: t.Any = False, **given: t.Any
 ) -> dict[str, t.Any]:
     """Which machines are meant; power_targets.yml describes it."""
-    return power_targets(results, given, last_seen, list(hypervisors))
+    return power_targets(results, given, last_seen, list(hypervisors), starts=boolean(starts))
 
 
 def autostart_targets_filter(

@@ -16,11 +16,11 @@ from ansible_collections.brine.virt.plugins.plugin_utils._cloning.plan import pl
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import answer, with_names
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.fleet import read_fleet
 from ansible_collections.brine.virt.plugins.plugin_utils._placement.moves import plan_disk_moves, read_disk_pools
-from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions
+from ansible_collections.brine.virt.plugins.plugin_utils._placement.options import PlacementOptions, read_unseen
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.export import export_file
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.purges import choose_adoptions, choose_purges
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import restore_twins
-from ansible_collections.brine.virt.plugins.plugin_utils._restore_target import restore_target
+from ansible_collections.brine.virt.plugins.plugin_utils._restore_target import restore_target, seen_elsewhere
 
 
 def purges_filter(
@@ -78,6 +78,20 @@ def disk_moves_filter(hosts: t.Any, names: t.Any, disks: t.Any = None, errors: s
     return answer(work, errors, "brine.virt.disk_moves: ")
 
 
+def restore_twins_filter(
+    results: t.Any,
+    target: str,
+    name: str | None,
+    uuid: str | None,
+    last_seen: t.Any = None,
+    unseen: t.Any = "refuse",
+) -> list[str]:
+    """A sentence for each hypervisor that has the machine, or may have it; see restore_twins.yml."""
+    found = restore_twins(results, target, name, uuid)
+    options = PlacementOptions(unseen=read_unseen(unseen, "virt_unseen"))
+    return found + seen_elsewhere(results, target, name, last_seen or {}, options)
+
+
 def _names(names: t.Any) -> t.Sequence[str]:
     if isinstance(names, str) or not isinstance(names, (list, tuple)):
         raise InputError(f"{names!r} is not a list of names", where="names")
@@ -125,6 +139,5 @@ class FilterModule:
             "disk_moves": disk_moves_filter,
             "export": export_filter,
             "restore_target": restore_target_filter,
-            # It is described in restore_twins.yml.
-            **with_names({"restore_twins": restore_twins}),
+            **with_names({"restore_twins": restore_twins_filter}),
         }

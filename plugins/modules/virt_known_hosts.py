@@ -13,10 +13,12 @@ short_description: Keep the controller's file of machines' host keys up to date
 version_added: "1.0.0"
 description:
   - Changes the file in which ssh finds the host keys of machines, on the controller. P(brine.virt.domains#inventory)
-    writes it at each listing; this module does so without one, after machines have been removed or a hypervisor has
-    been taken out.
-  - The file also tells the playbook C(brine.virt.provision) on which hypervisor a machine was last seen, so that it is
-    not created a second time elsewhere. What is no longer there has to go from it.
+    writes it at each listing; this module does so without one, after machines have been moved or removed or a
+    hypervisor has been taken out.
+  - The file also tells P(brine.virt.last_seen#lookup), and so the playbooks that create and start machines, on which
+    hypervisor a machine was last seen, so that it is not created or started a second time elsewhere. Whoever moves
+    machines with M(brine.virt.virt_migrate) in a play of their own should say it here. What is no longer there has to
+    go from the file.
   - Only lines of this collection change. The file is not created if there is nothing to write.
   - The playbooks of the collection use it.
 author:
@@ -46,6 +48,12 @@ options:
         these machines are on these hypervisors now.
     type: bool
     default: true
+  arriving:
+    description:
+      - By the name of a hypervisor, machines that are about to be moved to it, as M(brine.virt.virt_info) returns them.
+        They are known to be on either of two hypervisors until O(hypervisors) says more.
+    type: dict
+    default: {}
   gone:
     description: By the name of a hypervisor, the names of machines that are no longer there.
     type: dict

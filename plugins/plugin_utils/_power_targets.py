@@ -36,6 +36,8 @@ def power_targets(
     given: Mapping[str, t.Any],
     last_seen: Mapping[str, Sequence[str]] | None = None,
     hypervisors: t.Iterable[str] = (),
+    *,
+    starts: bool = False,
 ) -> dict[str, t.Any]:
     """By hypervisor the names of the machines to go by, the mistakes, and what is left out although it may be meant.
 
@@ -44,10 +46,12 @@ def power_targets(
     results: registered results of virt_info by the hypervisors' names. given: the variables of the command line by
     their names; what is None was not given, and a machine may be given by its UUID. last_seen: by machine, the
     hypervisors that it is known on by other means; hypervisors: all of the cloud, also those that were not asked.
-    Raises InputError for what is no such mapping.
+    starts: what is done may start machines that are off, whatever the state is called. Raises InputError for what is no
+    such mapping.
     """
     machines, silent = machines_of(results)
-    elsewhere = _may_run_elsewhere(machines, given, last_seen or {}, {*hypervisors, *silent})
+    meant = {**given, "state": "running"} if starts else given
+    elsewhere = _may_run_elsewhere(machines, meant, last_seen or {}, {*hypervisors, *silent})
     mistakes = Mistakes()
     with mistakes.noted():
         _check_known(given)
@@ -103,24 +107,40 @@ def _may_run_elsewhere(
     """The machines that are off on a hypervisor, were seen on one that says nothing now, and are to be started: why
     they are not, in words, by hypervisor and name. What stands here may be an old definition of one that runs there.
 
-    Naming the hypervisor says which one is meant. One that has left the inventory does not count: a machine that was
-    off when it was moved away from there is still known there unless the file of host keys was brought up to date
-    between the two, and that file may be another account's or another cloud's.
+    Naming the hypervisor says which one is meant. One that has left the inventory counts only while another one says
+    nothing, which may be it under another name: a machine that was off when it was moved away from there is still known
+    there unless the file of host keys was brought up to date between the two, and that file may be another account's or
+    another cloud's.
     """
     if given.get("state") != "running" or _words(given.get("on")):
         return {}
-    meant = set(_words(given.get("in_state")) or _OFF) & set(_OFF)
+    silent = sorted(one for one in hypervisors if one not in machines)
     found = {}
     for host, records in machines.items():
         for record in records:
             name = str(record["name"])
-            unseen = [one for one in last_seen.get(name, ()) if one in hypervisors and one not in machines]
-            if unseen and record["state"] in meant:
+            seen = [one for one in last_seen.get(name, ()) if one not in machines]
+            unseen = [one for one in seen if one in hypervisors]
+            if not _is_meant(record, _words(given.get("in_state"))):
+                continue
+            if unseen:
                 found[host, name] = (
                     f"may run on {' or '.join(unseen)}, where it was seen before, and which did not answer or was not "
                     "asked (--limit)"
                 )
+            elif seen and silent:
+                found[host, name] = (
+                    f"may run on {' or '.join(seen)}, where it was seen before. No hypervisor has that name now, and "
+                    f"{' and '.join(silent)}, which may be the same one, did not answer or was not asked (--limit)"
+                )
     return found
+
+
+def _is_meant(record: Mapping[str, t.Any], in_state: Sequence[str]) -> bool:
+    """Whether a machine that is off would be started. in_state: the states that are meant, or none for all."""
+    if record["state"] not in _OFF:
+        return False
+    return not in_state or record["state"] in in_state or bool("saved" in in_state and record.get("saved"))
 
 
 def _held_back(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ..module_utils._base.errors import ConflictError, InputError, single_line, visible
 from ._placement.choice import choose, notes_on
+from ._placement.homes import left_among, not_there, way_back
 from ._placement.hosts import read_hosts
 from ._placement.need import need_of_record
 from ._placement.options import PlacementOptions
@@ -83,6 +84,23 @@ def restore_target(
         alone = f"no other hypervisor sees the backup {newest}"
         why = "; ".join([alone, *notes_on(need, capacities[choice.host])])
     return _answer(what, choice.host, why, refused)
+
+
+def seen_elsewhere(
+    results: Results, target: str, name: str | None, last_seen: Mapping[str, t.Sequence[str]], options: PlacementOptions
+) -> list[str]:
+    """Why a machine is not to be restored, one sentence or none: it was seen on a hypervisor that nobody asks any more.
+
+    results: of virt_info, by the names of all hypervisors; target: the one that it is restored on, where it may be;
+    name: of the restored machine, None for a single disk; last_seen: by machine, the hypervisors that it is known on.
+    """
+    if name is None or options.places_unseen(name) or name in _names(results.get(target)):
+        return []
+    left = left_among(last_seen.get(name, ()), results)
+    if not left:
+        return []
+    seen = f"{name} was seen on {' and '.join(left)}, {not_there(left)}, and may run there"
+    return [f"{seen}: restored on {target}, it would exist twice. {way_back(name, left[0])}."]
 
 
 def _answer(what: str, target: str, why: str, refused: Mapping[str, str]) -> dict[str, t.Any]:

@@ -35,7 +35,7 @@ _OWN_COMMENT = re.compile(rf"# virt-(?P<uuid>[0-9a-f-]{{36}}) {re.escape(_MARK)}
 # Whatever stands in a hypervisor's metadata, only plain names and keys may reach a file that ssh trusts.
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_OFF = ("shutoff", "crashed")
+_RUNS = ("running", "blocked")
 _KEY = re.compile(r"(?P<type>[a-z0-9][a-z0-9@.-]*) (?P<key>[A-Za-z0-9+/]+={0,3})(?: .*)?")
 
 
@@ -176,9 +176,9 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
     """The lines of the file after these answers of hypervisors.
 
     A line that is right keeps its place: the file changes only when its content does. A hypervisor that did not answer
-    keeps its lines, without the name where the machine has turned up on another one and is not off there; so does a
-    machine that was listed, but not read. drop_gone: lines of machines that a hypervisor no longer has go; False when
-    the answers are not of now.
+    keeps its lines, without the name where the machine runs on another one now; so does a machine that was listed, but
+    not read. drop_gone: lines of machines that a hypervisor no longer has go, unless they may have been moved to one
+    that did not answer; False when the answers are not of now.
     """
     answers = _believed(old, answers, complete=drop_gone)
     answered = {answer["hypervisor"]: answer["machines"] for answer in answers if answer.get("machines") is not None}
@@ -191,8 +191,9 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
     # Whoever turns up elsewhere without a key leaves the one that is known where it is.
     moved_here = {uuid for machines in new.values() for uuid, lines in machines.items() if lines}
     listed_here = {uuid for machines in new.values() for uuid in machines}
-    # One that is off may be an old definition of a machine that runs where nobody answers.
-    off = {record["uuid"] for records in answered.values() for record in records if record.get("state") in _OFF}
+    # Any other, such as one that is off, may be what is left of a machine that runs where nobody answers.
+    runs = {record["uuid"] for records in answered.values() for record in records if record.get("state") in _RUNS}
+    silent = len(answered) < len(answers)
     comments = {
         (hypervisor, record["uuid"]): _keyless_line(record, hypervisor)
         for hypervisor, records in answered.items()
@@ -209,8 +210,10 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
             return _alias_alone(line)
         if own.hypervisor not in new:
             gone = moved_here if not line.startswith("#") else listed_here
-            return _key_alone(line) if drop_gone and own.uuid in gone - off else _alias_alone(line)
+            return _key_alone(line) if drop_gone and own.uuid in gone & runs else _alias_alone(line)
         stays = (own.hypervisor, own.uuid) in unread or (not drop_gone and own.uuid not in new[own.hypervisor])
+        # It may have been moved to where nobody answers.
+        stays = stays or (silent and own.uuid not in listed_here)
         return _alias_alone(line) if stays else None
 
     kept = [left for line in old if (left := left_of(line)) is not None]
@@ -245,6 +248,19 @@ def add_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> lis
         return None if (own.hypervisor, own.uuid) in asked else _key_alone(line)
 
     return merge_lines([left for line in old if (left := left_of(line)) is not None], believed, drop_gone=False)
+
+
+def add_arriving(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> list[str]:
+    """The lines of the file, and of each of these machines one that says it may be on this hypervisor soon."""
+    known = {(own.hypervisor, own.uuid) for own in map(_own, old) if own}
+    added = [
+        line
+        for answer in answers
+        for record in answer["machines"]
+        if (answer["hypervisor"], record["uuid"]) not in known
+        for line in _keyless_line(record, answer["hypervisor"])
+    ]
+    return [*old, *dict.fromkeys(added)]
 
 
 def without_machines(lines: Sequence[str], gone: Mapping[str, t.Collection[str]]) -> list[str]:

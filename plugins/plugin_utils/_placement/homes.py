@@ -35,7 +35,9 @@ def find_existing(hosts: t.Any, homes: t.Any, last_seen: t.Any) -> FindExisting:
         if not machine.get("building")
     }
     unseen = {str(name) for name, host in _items(homes) if host not in answered}
-    unseen |= {str(name) for name, seen in _items(last_seen) if any(host not in answered for host in seen)}
+    # One that is on none of those where it was seen may have been moved to one that says nothing.
+    silent = len(answered) < len(dict(_items(hosts)))
+    unseen |= {str(name) for name, seen in _items(last_seen) if silent or any(host not in answered for host in seen)}
 
     def find(name: str) -> Existing | None:
         return Existing() if name in found or name in unseen else None
@@ -208,7 +210,13 @@ def unseen(
         )
     left = left_among(seen, hosts)
     if left:
-        return None, f"{_made_twice(home, left, _not_there(left))} {_way_back(machine, left[0])}"
+        return None, f"{_made_twice(home, left, not_there(left))} {way_back(machine.name, left[0])}"
+    moved = may_have_moved(seen, silent)
+    if home is not None and moved:
+        return (
+            None,
+            f"{_made_twice(home, moved, _not_any_more(moved, silent))} {_way_out(machine, min(silent), silent)}",
+        )
     if home is not None or not silent:
         return None
     remedy = "Bring that hypervisor back" if any(map(was_asked, silent.values())) else "Run it without --limit"
@@ -235,20 +243,29 @@ def started_twice(
     machine: Machine,
     found: str,
     state: t.Any,
+    hosts: t.Container[str],
     silent: Mapping[str, str],
     options: PlacementOptions,
-    seen: t.Iterable[str | None],
+    seen: t.Sequence[str | None],
 ) -> tuple[str, str] | None:
     """Why a machine is not to be started where it is off, or None: it may run where nobody answers, and what is here be
-    an old definition of it. A hypervisor that has left the inventory does not count: a machine that was off when it was
-    moved away from there is still known there unless the file of host keys was brought up to date between the two.
+    an old definition of it. A hypervisor that has left the inventory counts only while another one does not answer,
+    which may be it under another name: a machine that was off when it was moved away from there is still known there
+    unless the file of host keys was brought up to date between the two.
 
-    found, state: where it is, and its state there; seen: where it was when the inventory was made, or is known to be by
-    other means.
+    hosts: all hypervisors. found, state: where it is, and its state there; seen: where it was when the inventory was
+    made, or is known to be by other means.
     """
     if options.places_unseen(machine.name) or not machine.start or state not in OFF_STATES:
         return None
     elsewhere = [host for host in silent_among(seen, silent) if host != found]
+    left = left_among(seen, hosts)
+    if not elsewhere and left and silent:
+        return found, (
+            f"it is off on {found}, and may run on {' or '.join(left)}, where it was seen before. No hypervisor has "
+            f"that name now, and {' and '.join(silent)} may be the same one, {no_answer(silent, silent)}: started here "
+            f"as well, it would run twice. {_way_out(machine, min(silent), silent)}"
+        )
     if not elsewhere:
         return None
     return found, (
@@ -279,6 +296,17 @@ def no_answer(hosts: t.Iterable[str], silent: Mapping[str, str]) -> str:
     return f"which {' or '.join(words[one] for one in (True, False) if one in asked)}"
 
 
+def may_have_moved(seen: t.Iterable[str | None], silent: Mapping[str, str]) -> list[str]:
+    """Of a machine that no hypervisor has which answered, those of them where it was seen: it may have been moved from
+    there to one that did not answer."""
+    return [host for host in dict.fromkeys(seen) if host is not None and host not in silent] if silent else []
+
+
+def _not_any_more(moved: Sequence[str], silent: Mapping[str, str]) -> str:
+    has = "does" if len(moved) == 1 else "do"
+    return f"which {has} not have it any more, so it may be on {' or '.join(silent)}, {no_answer(silent, silent)}"
+
+
 def left_among(seen: t.Iterable[str | None], hosts: t.Container[str]) -> list[str]:
     """Those of the hypervisors where a machine was seen that are not among the hypervisors now."""
     return [host for host in dict.fromkeys(seen) if host is not None and host not in hosts]
@@ -293,17 +321,19 @@ def not_removed(
     if options.places_unseen(machine.name) or not left:
         return None
     seen_on = " and ".join(left)
-    return None, f"it is to be removed, and was seen on {seen_on}, {_not_there(left)}. {_way_back(machine, left[0])}"
+    return None, f"it is to be removed, and was seen on {seen_on}, {not_there(left)}. {way_back(machine.name, left[0])}"
 
 
-def _not_there(left: Sequence[str]) -> str:
+def not_there(left: Sequence[str]) -> str:
+    """A clause that says what is known of these hypervisors: nothing."""
     return f"which {'is' if len(left) == 1 else 'are'} not among the hypervisors now"
 
 
-def _way_back(machine: Machine, host: str) -> str:
+def way_back(name: str, host: str) -> str:
+    """What to do about a machine that was seen on a hypervisor which is not among them now."""
     return (
         "Put that hypervisor back into the inventory. If it never comes back, take it out for good: "
-        f"brine.virt.retire -e from={host} -e lost=true. If you know that the machine is not there, add "
-        f"-e virt_unseen={machine.name}. If it is another cloud that has a machine of this name there, give each cloud "
-        "its own file of host keys: known_hosts of its live inventory, and virt_known_hosts"
+        f"brine.virt.retire -e from={host} -e lost=true. If it has another name now, or you know that the machine is "
+        f"not there, add -e virt_unseen={name}. If it is another cloud that has a machine of this name there, give "
+        "each cloud its own file of host keys: known_hosts of its live inventory, and virt_known_hosts"
     )

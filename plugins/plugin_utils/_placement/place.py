@@ -102,12 +102,12 @@ def place(
         seen = [(homes or {}).get(machine.name), *(last_seen or {}).get(machine.name, ())]
         # What an interrupted run has left of it is no machine yet, and says nothing of one on another hypervisor.
         if not running_on or (running_on[0], machine.name) in unfinished:
-            refusal = unseen(machine, hosts, silent, options, seen)
+            refusal = unseen(machine, hosts, silent, options, [None if one in running_on else one for one in seen])
             if running_on:
                 refusal = refusal or halted(machine, running_on[0], capacities[running_on[0]])
         elif len(running_on) == 1:
             state = capacities[running_on[0]].machines[machine.name].get("state")
-            refusal = started_twice(machine, running_on[0], state, silent, options, seen)
+            refusal = started_twice(machine, running_on[0], state, hosts, silent, options, seen)
         try:
             check_home(machine, running_on, hosts, titles[index])
             if not running_on:

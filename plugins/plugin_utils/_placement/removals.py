@@ -12,7 +12,7 @@ from ...module_utils._base.errors import ConflictError, InputError, VirtError
 from ...module_utils._model.spec.machine import Machine
 from .._one_home import one_home
 from .capacity import HostCapacity
-from .homes import between_two, homes_of, no_answer, not_removed, silent_among
+from .homes import between_two, homes_of, may_have_moved, no_answer, not_removed, silent_among
 from .options import PlacementOptions
 
 
@@ -111,7 +111,8 @@ def _unseen(
         return None
     if asked is not None and asked not in silent:
         # The entry may be older than a move.
-        hosts = silent_among(seen, silent) if found is None and not placed else []
+        lost = found is None and not placed
+        hosts = list(silent) if lost and may_have_moved(seen, silent) else silent_among(seen, silent) if lost else []
     elif found is not None:
         if asked is not None or home is None or home not in silent:
             return None

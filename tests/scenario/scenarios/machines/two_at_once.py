@@ -12,14 +12,18 @@ import socket
 import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from ... import needs
 from ...cloud import FLEET, Answer, Cloud, must
+from ...driving.tasks import module
 from ...runner import ScenarioRun
+from ...trouble import cut
 
 NEEDS = ("hypervisors", "tiny")
 TINY: dict[str, t.Any] = {**needs.TINY, "start": False}
 RACERS = ("race1", "race2", "race3")
+BACKUPS = "/srv/scenario-left"
 # How long a run may take to come to where another one is to meet it.
 MEET_SECONDS = 300
 DOMAIN = "<domain type='qemu'><name>localhost</name><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
@@ -32,6 +36,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("memory that has gone since the choice: refused, nothing made", lambda: _capacity(cloud))
     scenario.step("a machine that is moved since the choice is not made a second time", lambda: _moved(cloud))
     scenario.step("a machine of a hypervisor that has left hosts.yml is not made twice", lambda: _left(cloud))
+    scenario.step("one whose new hypervisor is silent is neither made nor restored twice", lambda: _gone_away(cloud))
     scenario.step("a machine cannot be called localhost, nor like a hypervisor", lambda: _refused_names(cloud))
     scenario.step("one that is called so by others is listed under another name", lambda: _foreign_localhost(cloud))
 
@@ -151,9 +156,7 @@ def _left(cloud: Cloud) -> None:
     answer = _provision(cloud, [{"name": "left1", "hypervisor": "hv2"}])
     must(answer.status == 0, answer.text)
     cloud.listed()  # writes the host keys down
-    hosts = (cloud.inventory / "hosts.yml").read_text(encoding="utf-8")
-    without = cloud.build / "scenario-hosts-without.yml"
-    without.write_text(re.sub(r"^    hv2:\n(?:      .*\n)+", "", hosts, flags=re.MULTILINE), encoding="utf-8")
+    without = _without(cloud, "hv2")
     for entry, words, status, said in (
         ({}, (), 2, "left1 was not provisioned: it was seen on hv2, which is not among the hypervisors now"),
         ({"hypervisor": "hv1"}, (), 2, "left1 was not provisioned: its entry says hv1, and it was seen on hv2, which"),
@@ -165,6 +168,56 @@ def _left(cloud: Cloud) -> None:
         )
         must(answer.status == status and said in answer.one_line, answer.text)
     must(_homes(cloud, "left1") == ["hv2"], f"left1 is on {_homes(cloud, 'left1')}")
+
+
+def _gone_away(cloud: Cloud) -> None:
+    """left1 goes from hv2 to hv1, which then says nothing, or is not in the inventory any more."""
+    keys = cloud.lab_files / "known_hosts_machines"
+    before = keys.read_text(encoding="utf-8")
+    must("brine.virt:hv2 left1" in before, before)
+    # Nobody lists the machines after it.
+    cloud.play_well("migrate", "-e", "vm=left1", "-e", "to=hv1", live=False)
+    after = keys.read_text(encoding="utf-8")
+    must("brine.virt:hv1 left1" in after and "brine.virt:hv2 left1" not in after, after)
+    for known, words in (
+        (after, "its entry says hv2, and it was seen on hv1, which did not answer"),
+        # Somebody else has moved it.
+        (before, "it was seen on hv2, which does not have it any more, so it may be on hv1, which did not answer"),
+    ):
+        keys.write_text(known, encoding="utf-8")
+        with cut(cloud, "hv1"):
+            answer = _provision(cloud, [{"name": "left1", "hypervisor": "hv2"}], "-e", "virt_answer_seconds=20")
+        must(answer.status != 0 and words in answer.one_line and "virt_unseen=left1" in answer.one_line, answer.text)
+        must(_homes(cloud, "left1") == ["hv1"], f"left1 is on {_homes(cloud, 'left1')}")
+    keys.write_text(after, encoding="utf-8")
+    cloud.on("hv1", f"mkdir -p {BACKUPS}")
+    answer, _result = module(cloud, "hv1", "virt_backup", name=["left1"], dest=BACKUPS)
+    must(answer.status == 0, answer.text)
+    cloud.on("hv1", f"tar -C {BACKUPS} -c . | gzip > /tmp/left1.tar.gz")
+    _bring(cloud)
+    without = _without(cloud, "hv1")
+    restore = ("brine.virt.restore", "-e", "vm=left1", "-e", f"src={BACKUPS}")
+    for more, status, words in (
+        ((), 2, "left1 was seen on hv1, which is not among the hypervisors now, and may run there"),
+        (("-e", "virt_unseen=left1", "--check"), 0, "left1 goes to hv2"),
+    ):
+        answer = cloud.run(str(cloud.bin / "ansible-playbook"), "-i", str(without), *restore, *more)
+        must(answer.status == status and words in answer.one_line, answer.text)
+    must(_homes(cloud, "left1") == ["hv1"], f"left1 is on {_homes(cloud, 'left1')}")
+
+
+def _bring(cloud: Cloud) -> None:
+    """hv2 sees the backup as well."""
+    data = cloud.on("hv1", "base64 -w 0 /tmp/left1.tar.gz")
+    cloud.on("hv2", f"mkdir -p {BACKUPS}; base64 -d <<'END' | gzip -d | tar -C {BACKUPS} -x\n{data}\nEND")
+
+
+def _without(cloud: Cloud, host: str) -> Path:
+    """The hypervisors' inventory without one of them."""
+    hosts = (cloud.inventory / "hosts.yml").read_text(encoding="utf-8")
+    without = cloud.build / "scenario-hosts-without.yml"
+    without.write_text(re.sub(rf"^    {host}:\n(?:      .*\n)+", "", hosts, flags=re.MULTILINE), encoding="utf-8")
+    return without
 
 
 def _refused_names(cloud: Cloud) -> None:

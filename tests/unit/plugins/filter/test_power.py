@@ -250,26 +250,47 @@ SEEN = {"web1": ["hv1", "hv3"], "web3": ["hv1", "hv0"]}
 
 @pytest.mark.parametrize("silent", [DEAD, {}])
 def test_what_may_run_on_a_hypervisor_that_says_nothing_is_not_started(silent: dict[str, t.Any]) -> None:
-    """Neither while that one is silent, nor while it is not asked. hv0 is of another cloud."""
+    """Neither while that one is silent, nor while it is not asked, which may be hv0 under another name."""
     cloud, known = {**OFF, **silent}, {"last_seen": SEEN, "hypervisors": ["hv1", "hv2", "hv3"]}
     found = targets(cloud, vm="web1,web3", state="running", **known)
     assert (found["targets"], found["errors"]) == (
         {},
         [
             "vm: machine 'web1' is off on hv1, and may run on hv3, where it was seen before, and which did not answer "
-            "or was not asked (--limit). Bring that hypervisor back, or add -e on=hv1 if it is not there any more"
+            "or was not asked (--limit). Bring that hypervisor back, or add -e on=hv1 if it is not there any more",
+            "vm: machine 'web3' is off on hv1, and may run on hv0, where it was seen before. No hypervisor has that "
+            "name now, and hv2 and hv3, which may be the same one, did not answer or was not asked (--limit). Bring "
+            "that hypervisor back, or add -e on=hv1 if it is not there any more",
         ],
     )
     for given in ({"all": True}, {"tag": "web"}, {"in_state": "shutoff"}):
         found = targets(cloud, state="running", **given, **known)
-        assert found["targets"] == {"hv1": ["web3"]}
+        assert found["targets"] == {}
         assert found["left_out"]["web1 on hv1"].startswith("it was not started, as it may run on hv3, where")
+        assert found["left_out"]["web3 on hv1"].startswith("it was not started, as it may run on hv0, where")
     # The user knows where it is; what runs, runs there; and what is stopped runs nowhere.
     assert targets(cloud, vm="web1", on="hv1", state="running", **known)["targets"] == {"hv1": ["web1"]}
     assert targets(cloud, vm="web1", state="stopped", **known)["targets"] == {"hv1": ["web1"]}
     assert targets(CLOUD, vm="web1", state="running", **known)["targets"] == {"hv1": ["web1"]}
-    answered = {**OFF, "hv3": {"machines": []}}
-    assert targets(answered, vm="web1", state="running", **known)["targets"] == {"hv1": ["web1"]}
+    answered = {**OFF, "hv2": {"machines": []}, "hv3": {"machines": []}}
+    assert targets(answered, vm="web1,web3", state="running", **known)["targets"] == {"hv1": ["web1", "web3"]}
+
+
+def test_neither_is_one_that_was_saved_here() -> None:
+    """It is off, too, and what is in its saved state is older."""
+    saved = {"hv1": {"machines": [record("web1", state="shutoff", saved=True), record("web2", state="paused")]}}
+    known = {"last_seen": {"web1": ["hv3"], "web2": ["hv3"]}, "hypervisors": ["hv1", "hv3"]}
+    for given in ({"vm": "web1"}, {"vm": "web1", "in_state": "saved"}, {"vm": "web1", "in_state": ["saved", "paused"]}):
+        (error,) = targets(saved, state="running", **given, **known)["errors"]
+        assert "web1' is off on hv1, and may run on hv3" in error
+    # A return to a snapshot may start it, too.
+    (error,) = targets(saved, state="reset", starts=True, vm="web1", **known)["errors"]
+    assert "web1' is off on hv1, and may run on hv3" in error
+    assert not targets(saved, state="reset", vm="web1", **known)["errors"]
+    assert not targets(saved, state="reset", starts=True, vm="web1", on="hv1", **known)["errors"]
+    # Who is not meant is not in the way.
+    for given in ({"vm": "web1", "in_state": "paused"}, {"vm": "web2"}):
+        assert not targets(saved, state="running", **given, **known)["errors"]
 
 
 def test_what_is_no_answer() -> None:

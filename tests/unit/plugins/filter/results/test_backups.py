@@ -84,6 +84,27 @@ def test_who_else_has_it() -> None:
     assert restore_twins({"hv1": found(("web1", UUID)), "hv2": found()}, "hv1", "web1", UUID) == []
 
 
+def test_where_it_was_seen_that_nobody_asks_any_more_it_may_run() -> None:
+    twins = purges.FilterModule().filters()["restore_twins"]
+    results, seen = {"hv1": found(), "hv2": found()}, {"web1": ["hv1", "hv3"]}
+    assert twins(results, "hv1", "web1", UUID, last_seen=seen) == [
+        "web1 was seen on hv3, which is not among the hypervisors now, and may run there: restored on hv1, it would "
+        "exist twice. Put that hypervisor back into the inventory. If it never comes back, take it out for good: "
+        "brine.virt.retire -e from=hv3 -e lost=true. If it has another name now, or you know that the machine is "
+        "not there, add -e virt_unseen=web1. If it is another cloud that has a machine of this name there, give "
+        "each cloud its own file of host keys: known_hosts of its live inventory, and virt_known_hosts."
+    ]
+    for unseen in ("web1", "place", ["web1"]):
+        assert twins(results, "hv1", "web1", UUID, last_seen=seen, unseen=unseen) == []
+    # Where it is, it is replaced; one disk is no machine; others have other names; and all are asked.
+    assert twins({**results, "hv1": found(("web1", UUID))}, "hv1", "web1", UUID, last_seen=seen) == []
+    assert twins(results, "hv1", None, None, last_seen=seen) == []
+    assert twins(results, "hv1", "web2", UUID, last_seen=seen) == []
+    assert twins({**results, "hv3": found()}, "hv1", "web1", UUID, last_seen=seen) == []
+    with pytest.raises(AnsibleFilterError, match=r"virt_unseen: True is not a list of names"):
+        twins(results, "hv1", "web1", UUID, last_seen=seen, unseen=True)
+
+
 def test_what_is_no_result_is_refused() -> None:
     for module, name, more in ((query, "backup_report", ()), (purges, "restore_twins", ("hv1", "web1", UUID))):
         with pytest.raises(AnsibleFilterError, match=f"brine.virt.{name}: the input is not a mapping"):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import (
+    add_arriving,
     add_lines,
     known_hosts_lines,
     last_seen,
@@ -35,6 +36,7 @@ def _record(number: int, **change: t.Any) -> dict[str, t.Any]:
         "name": f"m{number}",
         "uuid": _uuid(number),
         "vcpus": 1,
+        "state": "running",
         "addresses": [f"192.0.2.{number}"],
         "host_keys": [KEY],
         **change,
@@ -43,6 +45,10 @@ def _record(number: int, **change: t.Any) -> dict[str, t.Any]:
 
 def _answer(hypervisor: str, *records: dict[str, t.Any]) -> dict[str, t.Any]:
     return {"hypervisor": hypervisor, "machines": list(records)}
+
+
+def _silent(hypervisor: str) -> dict[str, t.Any]:
+    return {"hypervisor": hypervisor, "machines": None}
 
 
 def _line(number: int, hypervisor: str = "hv1") -> str:
@@ -125,6 +131,20 @@ FOREIGN = ["# mine", "github.com ssh-ed25519 AAAA", "", "virt-not-ours ssh-ed255
         ([_line(1, "hv9")], [_answer("hv1", _record(1))], True, [_nameless(1, "hv9"), _line(1)]),
         ([_nameless(1, "hv9"), _line(1)], [_answer("hv1", _record(1)), _answer("hv9")], True, [_line(1)]),
         ([_nameless(1, "hv9")], [_answer("hv9", _record(1))], True, [_line(1, "hv9")]),
+        # What does not run here may run there: an old definition, or a copy that was never started.
+        *(
+            ([_line(1, "hv9")], [_answer("hv1", _record(1, state=state))], True, [_line(1, "hv9"), _line(1)])
+            for state in ("shutoff", "crashed", "paused", "nostate", "pmsuspended", None)
+        ),
+        # Who is not where it was may have been moved to one that does not answer; when that one does, or it is anywhere
+        # else, nobody has to remember it.
+        ([_line(1), _comment(2)], [_answer("hv1"), _silent("hv2")], True, [_line(1), _comment(2)]),
+        ([_line(1), _comment(2)], [_answer("hv1"), _answer("hv2")], True, []),
+        ([_line(1)], [_answer("hv1"), _answer("hv2", _record(1)), _silent("hv3")], True, [_line(1, "hv2")]),
+        # On its way from one to the other, and then there, or not.
+        ([_line(1), _comment(1, "hv2")], [_answer("hv1"), _silent("hv2")], True, [_line(1), _comment(1, "hv2")]),
+        ([_line(1), _comment(1, "hv2")], [_answer("hv1"), _answer("hv2", _record(1))], True, [_line(1, "hv2")]),
+        ([_line(1), _comment(1, "hv2")], [_answer("hv1", _record(1)), _answer("hv2")], True, [_line(1)]),
         ([_line(1, "hv9")], [_answer("hv1", _record(1, host_keys=[]))], True, [_line(1, "hv9"), _comment(1)]),
         # Old lines lose their names and addresses, those that stay too.
         ([_old_line(1)], [_answer("hv1", _record(1))], True, [_line(1)]),
@@ -327,3 +347,16 @@ def test_a_machine_that_is_off_may_run_where_nobody_answers(state: str, stays: b
     merged = merge_lines([known], answers, drop_gone=True)
     assert (known in merged) is stays
     assert ("hv1" in last_seen(merged)["m1"]) is stays
+
+
+def test_a_machine_that_is_about_to_move_is_known_in_both_places_until_it_has_arrived() -> None:
+    before = [_line(1), "# mine", _comment(2)]
+    coming = [_answer("hv2", _record(1), _record(2), _record(2), _record(3, name="no name"))]
+    during = add_arriving(before, coming)
+    assert during == [*before, _comment(1, "hv2"), _comment(2, "hv2")]
+    assert add_arriving(during, coming) == during
+    assert last_seen(during) == {"m1": ["hv1", "hv2"], "m2": ["hv1", "hv2"]}
+    # As of the answer before the move.
+    after = add_lines(during, [_answer("hv2", _record(1), _record(2, host_keys=[]))])
+    assert last_seen(after)["m1"] == ["hv2"]
+    assert after[0] == _nameless(1, "hv1")

@@ -850,9 +850,9 @@ def _seen(
 # Of two clouds that share one file of host keys, one may have a machine of this name.
 LEFT = (
     "Put that hypervisor back into the inventory. If it never comes back, take it out for good: brine.virt.retire "
-    "-e from=hv3 -e lost=true. If you know that the machine is not there, add -e virt_unseen=a. If it is another "
-    "cloud that has a machine of this name there, give each cloud its own file of host keys: known_hosts of its live "
-    "inventory, and virt_known_hosts"
+    "-e from=hv3 -e lost=true. If it has another name now, or you know that the machine is not there, add "
+    "-e virt_unseen=a. If it is another cloud that has a machine of this name there, give each cloud its own file "
+    "of host keys: known_hosts of its live inventory, and virt_known_hosts"
 )
 
 

@@ -128,9 +128,9 @@ def test_one_that_was_seen_where_nobody_asks_any_more_is_not_said_to_be_gone() -
             "hypervisor": None,
             "why": "it is to be removed, and was seen on hv3, which is not among the hypervisors now. Put that "
             "hypervisor back into the inventory. If it never comes back, take it out for good: brine.virt.retire "
-            "-e from=hv3 -e lost=true. If you know that the machine is not there, add -e virt_unseen=web1. If it is "
-            "another cloud that has a machine of this name there, give each cloud its own file of host keys: "
-            "known_hosts of its live inventory, and virt_known_hosts",
+            "-e from=hv3 -e lost=true. If it has another name now, or you know that the machine is not there, add "
+            "-e virt_unseen=web1. If it is another cloud that has a machine of this name there, give each cloud its "
+            "own file of host keys: known_hosts of its live inventory, and virt_known_hosts",
         }
     ]
     # The entry may be older than a move.
