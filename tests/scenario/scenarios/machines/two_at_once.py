@@ -193,7 +193,6 @@ def _gone_away(cloud: Cloud) -> None:
     cloud.on("hv1", f"mkdir -p {BACKUPS}")
     answer, _result = module(cloud, "hv1", "virt_backup", name=["left1"], dest=BACKUPS)
     must(answer.status == 0, answer.text)
-    cloud.on("hv1", f"tar -C {BACKUPS} -c . | gzip > /tmp/left1.tar.gz")
     _bring(cloud)
     without = _without(cloud, "hv1")
     restore = ("brine.virt.restore", "-e", "vm=left1", "-e", f"src={BACKUPS}")
@@ -208,8 +207,12 @@ def _gone_away(cloud: Cloud) -> None:
 
 def _bring(cloud: Cloud) -> None:
     """hv2 sees the backup as well."""
-    data = cloud.on("hv1", "base64 -w 0 /tmp/left1.tar.gz")
-    cloud.on("hv2", f"mkdir -p {BACKUPS}; base64 -d <<'END' | gzip -d | tar -C {BACKUPS} -x\n{data}\nEND")
+    data = cloud.on("hv1", f"tar -C {BACKUPS} -c . | gzip | base64 -w 0")
+    cloud.on("hv2", f"rm -rf {BACKUPS} /tmp/left1; mkdir -p {BACKUPS}")
+    # No longer than a command may be.
+    for begin in range(0, len(data), 60_000):
+        cloud.on("hv2", f"echo {data[begin : begin + 60_000]} >> /tmp/left1")
+    cloud.on("hv2", f"base64 -di /tmp/left1 | gzip -d | tar -C {BACKUPS} -x; rm /tmp/left1")
 
 
 def _without(cloud: Cloud, host: str) -> Path:

@@ -39,6 +39,14 @@ def _key_line(name: str, hypervisor: str, number: int) -> str:
     return f"virt-00000000-0000-4000-8000-00000000000{number} {KEY} brine.virt:{hypervisor} {name}"
 
 
+def _certificates(names: t.Mapping[str, str]) -> dict[str, list[dict[str, str]]]:
+    authority = {"kind": "authority", "subject": "O=brine.virt,OU=authority 3fa91c02,CN=brine.virt"}
+    return {
+        host: [authority, {"kind": "libvirt_server", "subject": f"O=brine.virt,OU=hypervisor,CN={name}"}]
+        for host, name in names.items()
+    }
+
+
 class Cloud:
     """Hypervisors of the test driver, in a directory. The roles' parts are replaced by what they would say."""
 
@@ -52,6 +60,8 @@ class Cloud:
         self.hypervisor = ["the units and the script of the start order"]
         self.left: list[str] = []
         self.in_maintenance = False
+        # By host, the names in its certificates.
+        self.certificates: dict[str, str] = {}
         self.keys = place / "keys"
         # Who falls silent when the machines have moved, and the note of a move that all machines have.
         self.gone = ""
@@ -80,7 +90,8 @@ class Cloud:
         seen = {
             "ansible.builtin.set_fact": {
                 "virt_fleet_host": "{{ virt_fleet_host | combine({'host': virt_fleet_host.host"
-                f" | combine({{'maintenance': {MAINTENANCE if self.in_maintenance else None!r}}})}}) }}}}"
+                f" | combine({{'maintenance': {MAINTENANCE if self.in_maintenance else None!r}, 'certificates': "
+                f"{_certificates(self.certificates)}[inventory_hostname] | default([])}})}}) }}}}"
             },
             "when": "virt_fleet_host.host is defined",
         }
@@ -322,6 +333,26 @@ def test_a_lost_one_is_taken_out_without_reaching_it(cloud: Cloud) -> None:
     cloud.tls = dict.fromkeys(cloud.hosts, [])
     code, output = cloud.run("from=hv3", "lost=true")
     assert (code, "\nhv3 is retired. Nothing is left to do.\n" in output) == (0, True), output
+
+
+def test_one_that_only_has_another_name_now_is_not_lost(cloud: Cloud) -> None:
+    cloud.certificates = {"hv1": "hv1", "hv2": "hv9", "hv3": "hv99"}
+    for words in ((), ("--check",)):
+        code, output = cloud.run("from=hv9", "lost=true", *words)
+        assert (
+            code == 2
+            and (
+                "hv2 answers, and has the certificate of hv9, which would be revoked: it is the same host under "
+                "another name. Run brine.virt.hypervisors first, which gives it a certificate of its new name. "
+                "Nothing was changed."
+            )
+            in output
+        ), output
+    # An authority is no hypervisor, and hv3 has another one's.
+    for name in ("brine.virt", "hv999"):
+        cloud.keys.write_text(f"{_key_line('web1', name, 1)}\n", encoding="utf-8")
+        code, output = cloud.run(f"from={name}", "lost=true")
+        assert code == 0, output
 
 
 def test_one_that_answers_is_not_lost(cloud: Cloud) -> None:

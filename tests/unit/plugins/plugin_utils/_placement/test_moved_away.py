@@ -64,8 +64,10 @@ def test_it_is_not_said_to_be_removed(asked: dict[str, str]) -> None:
     result = place_filter([entry], hosts, errors="return", last_seen=SEEN)
     assert result["not_there"] == []
     assert "may be on hv3, which did not answer" in result["refused_machines"][0]["why"]
-    for more in ({"unseen": "web1"}, {"last_seen": {}} if asked else {"unseen": "place"}):
-        assert place_filter([entry], hosts, errors="return", **{"last_seen": SEEN, **more})["not_there"] == ["web1"]
+    ways: list[dict[str, t.Any]] = [{"unseen": "web1"}, {"last_seen": {}} if asked else {"unseen": "place"}]
+    for more in ways:
+        known: dict[str, t.Any] = {"last_seen": SEEN, **more}
+        assert place_filter([entry], hosts, errors="return", **known)["not_there"] == ["web1"]
 
 
 def test_a_short_entry_waits_for_the_one_that_may_have_it() -> None:
