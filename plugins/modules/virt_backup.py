@@ -27,8 +27,8 @@ description:
     RV(machines[].reason) says why. It is not possible if the machine is off, if the last checkpoint is lost (a live
     migration loses it, and so do a power cut and a revert to an internal snapshot), if a disk was added, removed, grown
     or moved to another volume, if the file of a disk is not the one from before, if a file of the earlier backups is
-    missing, and if any disk is raw or on Ceph, as QEMU can store what has changed only in a qcow2 image. While the
-    machine has snapshots, no checkpoint is made.
+    missing or was found damaged, and if any disk is raw or on Ceph, as QEMU can store what has changed only in a qcow2
+    image. While the machine has snapshots, no checkpoint is made.
   - Running machines are backed up with libvirt 7.2 or newer. A machine that is off is backed up as well, with raw disks
     in a Ceph cluster if they are in an active storage pool of the hypervisor and Python has Ceph's bindings (packages
     C(python3-rados) and C(python3-rbd)). A machine with a disk on other network storage is backed up only while it is
@@ -38,6 +38,11 @@ description:
     somebody else has made stay.
   - A backup is written under a temporary name, and gets its own when all of it is on the disk. If the run is
     interrupted at any point, the earlier backups stay as they are, and the next run removes what is left.
+  - A backup that is found damaged, by O(state=verified), by O(verify), before a merge or by M(brine.virt.virt_restore),
+    gets a note that says so. Nothing is built on it any more, and it does not count among those that O(keep) asks for.
+    The note is removed when all of its files are verified again and are whole, such as after they were copied back. A
+    file that is missing, or has another length, counts in the same way without a verification. RV(machines[].backups)
+    says which are damaged, and so do warnings.
   - So that backups that are not to be kept can be removed although a kept one is built on them, the kept one is merged
     with them (O(merge_above)). It keeps its name, and is a full backup then, or built on an older one that is kept.
     While that is under way, or when it was interrupted at any point, the backup can be verified and restored, and what
@@ -98,7 +103,7 @@ options:
       - V(present) makes a backup.
       - V(verified) makes none, but reads all backups of the machines in O(dest) and verifies every file's checksum,
         every image's structure (C(qemu-img check)), and that no backup is missing that another one is built on. The
-        machines need not exist.
+        machines need not exist. What is damaged is noted in the backup; that is not counted as a change.
     type: str
     choices: [present, verified]
     default: present
@@ -123,6 +128,9 @@ options:
       - Which backups of the machine to keep after a successful one. The others are removed. Those that a kept one is
         built on stay until it is merged with them (O(merge_above)). Without it, all are kept. The newest one always is.
       - Each number is 0 or more; 0 means none, as does leaving it out. It is an error if all of them are 0 or left out.
+      - A damaged backup, or one that is built on a damaged one, does not count, so that a good one is kept in its
+        place. It stays as well, as long as it would be kept if it were whole, or as fewer good ones than O(keep.last)
+        are newer. Then it is removed like any other. It is never merged.
       - Days, weeks (from Monday on) and months are in UTC.
       - Backups in the directory that belong to another machine, which had the same name, are never removed, and neither
         are directories that cannot be read as backups, nor what an incremental one of them may be built on.
@@ -185,8 +193,7 @@ options:
   verify:
     description:
       - Verify the new backup, and those that it is built on, after it was made, as O(state=verified) does.
-      - If one of them is damaged, the task fails, nothing is removed, and the next backup of the running machine is a
-        full one.
+      - If one of them is damaged, the task fails, nothing is removed, and the next backup is a full one.
     type: bool
     default: false
 notes:
@@ -344,7 +351,9 @@ machines:
       returned: in check mode with O(state=verified)
       sample: [20261123T020000Z-full]
     backups:
-      description: All backups of this name in O(dest), the newest first.
+      description:
+        - All backups of this name in O(dest), the newest first. Of each, C(damaged) says what is known to be damaged,
+          in it or in one that it is built on. It is empty if nothing is.
       type: list
       elements: dict
       returned: always
@@ -357,6 +366,7 @@ machines:
           bytes: 2147483648
           quiesced: true
           disks: [vda, vdb]
+          damaged: ""
     broken:
       description: Directories there that are named like a backup and cannot be read as one, with the reason.
       type: dict
@@ -364,8 +374,8 @@ machines:
       sample: {}
     remarks:
       description:
-        - What could not be done besides the backup, which is there all the same, and which backups cannot be read. They
-          are shown as warnings.
+        - What could not be done besides the backup, which is there all the same, and which backups cannot be read or
+          are damaged. They are shown as warnings.
       type: list
       elements: str
       returned: always

@@ -16,7 +16,8 @@ author:
 description:
   - Restores what M(brine.virt.virt_backup) has backed up, onto the hypervisor that this runs on. It may be another
     hypervisor than the machine was on, and has to have access to the backups.
-  - Before anything is created, the checksum of every file that is needed is verified. Each restored volume is compared
+  - Before anything is created, the checksum of every file that is needed is verified. A backup that is damaged is noted
+    as such, for M(brine.virt.virt_backup). Each restored volume is compared
     with the backup, and if it differs, or anything else fails, everything that was created is removed again.
   - Under the name that it had, the machine gets its UUID and its MAC addresses back, with UEFI variables and the state
     of its TPM. Under another name it gets new ones, and its metadata has neither the static addresses of its nics nor

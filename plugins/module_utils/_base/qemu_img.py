@@ -65,15 +65,23 @@ def run_qemu_img(
     return replace(answer, output=_PERCENT.sub(b"", answer.output))
 
 
-def damage_of(path: str, *, timeout_seconds: float) -> str | None:
+def damage_of(path: str, *, timeout_seconds: float, alone: bool = False) -> str | None:
     """What qemu-img check complains of first in a qcow2 file; None for one that is whole. Raises as run_qemu_img does.
 
-    It may have a line for each cluster.
+    It may have a line for each cluster. alone: without a look at what it is backed by, which may be damaged or gone.
     """
-    answer = run_qemu_img("check", QCOW2, path, timeout_seconds=timeout_seconds)
+    name = _layer(path) if alone else path
+    answer = run_qemu_img("check", QCOW2, name, timeout_seconds=timeout_seconds)
     if answer.status in (0, _LEAKS_ONLY):
         return None
-    return answer.errors.decode(errors="replace").strip().partition("\n")[0].rstrip(".") or answer.complaint
+    words = answer.errors.decode(errors="replace").strip().partition("\n")[0].rstrip(".") or answer.complaint
+    return words.replace(name, path)
+
+
+def _layer(path: str) -> str:
+    """What qemu-img calls a qcow2 file without what it is backed by."""
+    alone = {"file": {"driver": "file", "filename": path}, "backing": None}
+    return f"json:{json.dumps(alone)}"
 
 
 def measure_qcow2(path: str, image_format: str) -> int:
@@ -92,8 +100,7 @@ def measure_raw(path: str, image_format: str) -> int:
 def measure_layer(path: str) -> int:
     """The bytes that a qcow2 file takes, without what it is backed by, if nothing is compressed; a QEMU may have it
     open. Raises as measure_qcow2 does."""
-    alone = {"file": {"driver": "file", "filename": path}, "backing": None}
-    return _measure(f"json:{json.dumps(alone)}", QCOW2, QCOW2, "-U")
+    return _measure(_layer(path), QCOW2, QCOW2, "-U")
 
 
 def measure_volume(name: str, image_format: str, *options: str, data: bytes = b"") -> int:

@@ -126,7 +126,8 @@ def _backup_row(one: Machine) -> tuple[t.Any, ...]:
 
 def _listed(backup: Mapping[str, t.Any]) -> tuple[t.Any, ...]:
     quiesced = "yes" if backup["quiesced"] else "no"
-    return backup["id"], backup["made"], backup["kind"], format_size(backup["bytes"]), quiesced
+    kind = f"{backup['kind']}, damaged" if backup.get("damaged") else backup["kind"]
+    return backup["id"], backup["made"], kind, format_size(backup["bytes"]), quiesced
 
 
 def _size(machine: Machine) -> str | None:

@@ -24,6 +24,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance
     read_maintenance,
     write_maintenance,
 )
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.damage import Damage, read_damage
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import SourceFile
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest_text import (
     manifest_to_text,
@@ -338,6 +339,20 @@ def test_a_backup_of_the_first_version_is_read(fixtures: Path) -> None:
         None,
     ]
     assert manifest_to_text(manifest) == text
+
+
+def test_what_was_found_damaged_is_read(fixtures: Path) -> None:
+    sample = (fixtures / "formats/backup/1-damaged.json").read_bytes()
+    found = Damage("vda.qcow2 has another content than when the backup was made", "2026-11-29T22:10:00Z")
+    assert read_damage(sample) == found
+    assert found.to_text().encode() == sample
+    newer = {"format": 1, "found": found.found, "what": found.what, "files": ["vda.qcow2"]}
+    assert read_damage(json.dumps(newer).encode()) == found
+    # Whatever is in it, it is there.
+    for content in (b"", b"\xff", b"[]", b"{}", b'{"found": 7, "what": null}', b"[" * 100000):
+        assert read_damage(content) == Damage()
+    assert Damage().words == "it was found damaged"
+    assert read_damage(b'{"found": "today", "what": "a\\n\\u001b[2Jb"}').words == "a  [2Jb"
 
 
 def test_backups_that_are_or_were_merged_are_read(fixtures: Path) -> None:

@@ -20,6 +20,8 @@ from pathlib import PurePosixPath
 
 from ..._base.errors import ConflictError, HostError, InputError, NotFoundError, VirtError
 from ..._base.files import LockTimeout, allocated_bytes, file_errors, locked_file, root_hint, sync_folder, write_whole
+from ..._model.backup.damage import DAMAGED, Damage, read_damage
+from ..._model.backup.damage import MOST_BYTES as MOST_DAMAGE_BYTES
 from ..._model.backup.manifest import MANIFEST, MOST_BYTES, Manifest, ManifestError, is_backup_id
 from ..._model.backup.manifest_text import manifest_to_text, read_manifest
 from .trust import require_own, require_trusted
@@ -39,13 +41,15 @@ class Backups:
     """What there is in the directory of a machine.
 
     by_id: the backups that can be read. broken: for the others, by the name of their directories, what is wrong.
-    unfinished: the names of the directories that a killed run has left, and that nothing needs.
+    unfinished: the names of the directories that a killed run has left, and that nothing needs. damaged: of the backups
+    that can be read, by their ids, what is known to be wrong with their files.
     """
 
     path: str
     by_id: dict[str, Manifest] = field(default_factory=dict)
     broken: dict[str, VirtError] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
+    damaged: dict[str, str] = field(default_factory=dict)
 
     def path_of(self, name: str) -> str:
         """The directory of a backup."""
@@ -74,6 +78,18 @@ class Backups:
     def newest_first(self) -> list[Manifest]:
         """The backups that can be read."""
         return [self.by_id[name] for name in sorted(self.by_id, reverse=True)]
+
+    def damage_of(self, name: str) -> str:
+        """Why a backup cannot be restored as far as is known: for itself, or for what it is built on. Empty for no
+        reason."""
+        at: str | None = name
+        while at in self.by_id:
+            if at in self.damaged:
+                return self.damaged[at] if at == name else f"it is built on {at}, which is damaged: {self.damaged[at]}"
+            at = self.by_id[at].parent
+        if at is None or at == name:
+            return ""
+        return f"it is built on {at}, which {'cannot be read' if at in self.broken else 'is not there'}"
 
     def chain(self, name: str) -> list[Manifest]:
         """A backup and those that it needs, itself first. Raises NotFoundError, InputError, HostError."""
@@ -157,6 +173,9 @@ def list_backups(destination: str, machine: str, owner: int | None = None) -> Ba
         elif is_backup_id(name):
             try:
                 found.by_id[name] = load_manifest(path, name, owner)
+                noted = _noted_damage(f"{path}/{name}")
+                if noted is not None:
+                    found.damaged[name] = noted.words
             except VirtError as exc:
                 # Whoever lists them without the lock sees them go.
                 if os.path.lexists(f"{path}/{name}"):
@@ -186,6 +205,17 @@ def load_manifest(path: str, name: str, owner: int | None = None) -> Manifest:
         what = exc.what if isinstance(exc, ManifestError) else "it is not UTF-8"
         hint = exc.hint if isinstance(exc, ManifestError) else None
         raise ManifestError(f"{file} is not the manifest of a backup: {what}", hint=hint) from exc
+
+
+def _noted_damage(directory: str) -> Damage | None:
+    """What was noted in a backup that was found damaged; None where nothing is. It counts where it cannot be read."""
+    try:
+        with open_inside(directory, DAMAGED) as descriptor:
+            return read_damage(os.read(descriptor, MOST_DAMAGE_BYTES))
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return Damage()
 
 
 @contextlib.contextmanager

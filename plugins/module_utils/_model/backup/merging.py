@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from .manifest import Manifest
@@ -26,15 +26,18 @@ class Merge:
     onto: str | None
 
 
-def merges(backups: Sequence[Manifest], keep: Keep, most: int, after: str = "") -> list[Merge]:
+def merges(
+    backups: Sequence[Manifest], keep: Keep, most: int, after: str = "", damaged: Container[str] = ()
+) -> list[Merge]:
     """What has to be merged so that no more than so many backups are there besides those that ``keep`` asks for.
 
     backups: those of one machine, in any order. most: how many may be there besides. after: only those with a later id
-    can be removed, and count. What frees the most comes first. What is built on one that is not there is left alone.
+    can be removed, and count. What frees the most comes first. What is built on one that is not there is left alone,
+    and so is what is damaged, as of chosen, and what that is built on.
     """
     by_id = {manifest.id: manifest for manifest in backups}
-    kept = chosen(backups, keep)
-    gone = {manifest.id for manifest in removable(backups, keep)}
+    kept = chosen(backups, keep, damaged)
+    gone = {manifest.id for manifest in removable(backups, keep, damaged)}
     held = sorted(name for name in by_id if name not in kept and name not in gone)
     lowest: dict[str, str] = {}
     for name in held:
@@ -43,10 +46,13 @@ def merges(backups: Sequence[Manifest], keep: Keep, most: int, after: str = "") 
     groups: dict[str, list[str]] = {}
     for name, root in lowest.items():
         groups.setdefault(root, []).append(name)
+    merged = {root: sorted(name for name in kept if by_id[name].parent in group) for root, group in groups.items()}
     possible = {
         root: group
         for root, group in groups.items()
-        if root > after and (by_id[root].parent is None or by_id[root].parent in by_id)
+        if root > after
+        and (by_id[root].parent is None or by_id[root].parent in by_id)
+        and not any(name in damaged for name in (*group, *merged[root]))
     }
     left = sum(map(len, possible.values()))
     found = []
@@ -54,6 +60,5 @@ def merges(backups: Sequence[Manifest], keep: Keep, most: int, after: str = "") 
         if left <= most:
             break
         left -= len(group)
-        merged = tuple(sorted(name for name in kept if by_id[name].parent in group))
-        found.append(Merge(tuple(sorted(group, reverse=True)), merged, by_id[root].parent))
+        found.append(Merge(tuple(sorted(group, reverse=True)), tuple(merged[root]), by_id[root].parent))
     return found

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -46,25 +46,47 @@ def read_keep(value: t.Any, where: str = "keep") -> Keep | None:
     return Keep(counts)
 
 
-def chosen(backups: Sequence[Manifest], keep: Keep) -> set[str]:
+def chosen(backups: Sequence[Manifest], keep: Keep, damaged: Container[str] = ()) -> set[str]:
     """The ids of those that ``keep`` asks for. backups: those of one machine, in any order. The newest one is always
-    among them."""
+    among them.
+
+    damaged: the ids of those that cannot be restored. They do not count. Those that would be kept if they could be
+    stay beside the ones that count, until there are as many of these as ``keep`` asks for that are newer.
+    """
     newest_first = sorted(backups, key=lambda manifest: manifest.id, reverse=True)
-    kept = {manifest.id for manifest in newest_first[: max(1, keep.counts.get(_LAST, 0))]}
+    kept = _first_of_each(newest_first, lambda manifest: manifest.id, max(1, keep.counts.get(_LAST, 0)), damaged)
     for name, period in _PERIODS.items():
-        seen: dict[t.Hashable, str] = {}
-        for manifest in newest_first:
-            seen.setdefault(period(manifest.made), manifest.id)
-        kept.update(list(seen.values())[: keep.counts.get(name, 0)])
+        kept |= _first_of_each(newest_first, _made_in(period), keep.counts.get(name, 0), damaged)
     return kept
 
 
-def removable(backups: Sequence[Manifest], keep: Keep) -> list[Manifest]:
+def _made_in(period: Callable[[datetime], t.Hashable]) -> Callable[[Manifest], t.Hashable]:
+    return lambda manifest: period(manifest.made)
+
+
+def _first_of_each(
+    backups: Sequence[Manifest], kind: Callable[[Manifest], t.Hashable], count: int, damaged: Container[str]
+) -> set[str]:
+    """The first good one of each kind, for so many kinds; and until there are as many, the first one of each kind
+    whatever it is."""
+    first: dict[t.Hashable, str] = {}
+    good: dict[t.Hashable, str] = {}
+    for manifest in backups:
+        if len(good) == count:
+            break
+        of = kind(manifest)
+        first.setdefault(of, manifest.id)
+        if manifest.id not in damaged:
+            good.setdefault(of, manifest.id)
+    return {*first.values(), *good.values()}
+
+
+def removable(backups: Sequence[Manifest], keep: Keep, damaged: Container[str] = ()) -> list[Manifest]:
     """Those that can go, in the order in which they have to: what is kept needs none of them, and nothing that goes
-    later is needed by one that goes earlier."""
+    later is needed by one that goes earlier. damaged: as of chosen."""
     by_id = {manifest.id: manifest for manifest in backups}
     needed: set[str] = set()
-    for name in chosen(backups, keep):
+    for name in chosen(backups, keep, damaged):
         at: str | None = name
         while at is not None and at not in needed:
             needed.add(at)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from ..._base.errors import HostError, InputError, VirtError, own_error, stopped
 from ..._host.backup import directory
+from ..._host.backup.damage import DamagedError, forget_damage, note_damage
 from ..._host.backup.directory import Backups, list_backups, locked
 from ..._host.backup.job import end_job_of_killed_run
 from ..._host.backup.merge import end_merge
@@ -108,7 +109,7 @@ def _make(
             verify_chain(result.backups, chain, stop, read)
         except HostError:
             # Whatever is built on it would be damaged as well.
-            with noted(result, "the next backup may be built on this one: give kind: full"):
+            with noted(result, "the checkpoints of the damaged backups stay"):
                 maker.drop_checkpoints()
                 result.plan = replace(plan, no_checkpoint=maker.no_checkpoint)
             raise
@@ -148,6 +149,7 @@ def preview_verify(names: Sequence[str], options: BackupOptions) -> list[BackupR
     for result in results:
         with own_error(result):
             result.to_verify = [one.id for one in _there(result, options).newest_first()]
+            result.note_broken()
     return results
 
 
@@ -206,12 +208,17 @@ def _read_back(
         try:
             backups.chain(name)
             verify_backup(backups, manifest, stop, read)
-            return manifest, ""
         except VirtError as exc:
             if stop.is_set():
                 raise
-            problem = str(exc)
+            problem = exc
+        else:
+            with noted(result, f"that backup {name} was damaged stays noted, though it is whole"):
+                forget_damage(backups, manifest)
+            return manifest, ""
         before = backups
         backups = result.backups = list_backups(options.destination, result.name, options.owner)
         if (before.by_id, before.broken.keys()) == (backups.by_id, backups.broken.keys()):
-            return manifest, problem
+            if isinstance(problem, DamagedError):
+                problem = note_damage(backups, manifest, problem)
+            return manifest, str(problem)

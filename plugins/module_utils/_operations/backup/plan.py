@@ -203,6 +203,10 @@ def _why_not_on(
     backups: Backups,
     options: BackupOptions,
 ) -> str | None:
+    damage = backups.damage_of(manifest.id)
+    if damage:
+        # Before all else: whoever has found it may have deleted the checkpoint as well.
+        return f"nothing can be built on {manifest.id}: {damage}"
     if changed is None:
         return (
             f"libvirt has lost the checkpoint of {manifest.id}, as after a move to another hypervisor or a revert to a "

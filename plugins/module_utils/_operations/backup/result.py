@@ -9,8 +9,9 @@ import contextlib
 import typing as t
 from dataclasses import dataclass, field
 
-from ..._base.errors import VirtError, outcome
+from ..._base.errors import VirtError, outcome, visible
 from ..._host.backup.directory import Backups
+from ..._host.backup.verify import look_for_damage
 from ..._model.backup.manifest import Manifest
 from .plan import BackupPlan
 
@@ -35,10 +36,16 @@ class BackupResult:
     seconds: float = 0.0
 
     def note_broken(self) -> None:
-        """Remark what cannot be read, once for each: whoever waits for a restore learns of it too late."""
-        for name, why in self.backups.broken.items() if self.backups is not None else ():
-            if not any(name in words for words in self.remarks):
-                self.remarks.append(f"backup {name} cannot be restored: {why}")
+        """Remark what cannot be read or is damaged, once for each: who waits for a restore learns of it too late."""
+        if self.backups is None:
+            return
+        look_for_damage(self.backups)
+        found = {name: f"backup {name} cannot be restored: {why}" for name, why in self.backups.broken.items()}
+        for name, what in self.backups.damaged.items():
+            found[name] = f"backup {name} is damaged: {what}"
+        for name, words in found.items():
+            if not any(name in said for said in self.remarks):
+                self.remarks.append(words)
 
     def as_result(self) -> dict[str, t.Any]:
         """In the words of the module's result."""
@@ -47,7 +54,7 @@ class BackupResult:
             "merged": self.merged,
             "removed": self.removed,
             "verified": self.verified,
-            "backups": [] if self.backups is None else [_entry(one) for one in self.backups.newest_first()],
+            "backups": [] if self.backups is None else _entries(self.backups),
             "broken": {} if self.backups is None else {name: str(why) for name, why in self.backups.broken.items()},
             "path": None if self.backups is None else self.backups.path,
             "remarks": [*self.remarks, *(_kept_words(words, why) for why, words in self.kept.items())],
@@ -72,6 +79,10 @@ class BackupResult:
 
 def _kept_words(words: list[str], why: str) -> str:
     return f"{' and '.join(words)} {'is' if len(words) == 1 else 'are'} kept: {why}"
+
+
+def _entries(backups: Backups) -> list[dict[str, t.Any]]:
+    return [{**_entry(one), "damaged": visible(backups.damage_of(one.id))} for one in backups.newest_first()]
 
 
 def _entry(manifest: Manifest) -> dict[str, t.Any]:

@@ -13,9 +13,10 @@ from datetime import datetime, timezone
 from ..._base.errors import ConflictError, HostError, stopped
 from ..._base.files import allocated_bytes
 from ..._host.backup import directory
+from ..._host.backup.damage import DamagedError
 from ..._host.backup.directory import Backups, list_backups
 from ..._host.backup.merge import merge_backup, needed_bytes, require_free
-from ..._host.backup.verify import problem_of, verify_chain
+from ..._host.backup.verify import look_for_damage, problem_of, verify_chain
 from ..._host.connection import VirConnect
 from ..._host.locks import hypervisor_lock
 from ..._host.progress import ProgressMeter
@@ -39,20 +40,24 @@ def removable_of(backups: Backups, uuid: str, options: BackupOptions) -> list[Ma
     cannot be read may be built on."""
     if options.keep is None:
         return []
-    unread = last_unread(backups)
+    unread, damaged = last_unread(backups), _damaged(backups)
     # What is built on others is later than they are.
-    return [manifest for manifest in removable(_own(backups, uuid), options.keep) if manifest.id > unread]
+    return [manifest for manifest in removable(_own(backups, uuid), options.keep, damaged) if manifest.id > unread]
 
 
 def merges_of(backups: Backups, uuid: str, options: BackupOptions) -> list[Merge]:
     """What is merged so that more can go, with the same limits."""
     if options.keep is None:
         return []
-    return merges(_own(backups, uuid), options.keep, options.most_besides, last_unread(backups))
+    return merges(_own(backups, uuid), options.keep, options.most_besides, last_unread(backups), _damaged(backups))
 
 
 def _own(backups: Backups, uuid: str) -> list[Manifest]:
     return [manifest for manifest in backups.by_id.values() if manifest.uuid == uuid]
+
+
+def _damaged(backups: Backups) -> set[str]:
+    return {name for name in backups.by_id if backups.damage_of(name)}
 
 
 def last_unread(backups: Backups) -> str:
@@ -68,6 +73,8 @@ def foresee(
     ended: the ids of the backups whose interrupted merge has been ended by then. Raises VirtError.
     """
     coming = _coming(plan)
+    # Before it is among them: it has no files yet.
+    look_for_damage(plan.backups)
     there = {name: one.after_merge() if name in ended else one for name, one in plan.backups.by_id.items()}
     backups = replace(plan.backups, by_id={**there, coming.id: coming})
     going, merging = removable_of(backups, plan.uuid, options), merges_of(backups, plan.uuid, options)
@@ -188,9 +195,8 @@ def _merge(
     total = sum(one.total_bytes for one in unseen)
     try:
         verify_chain(backups, unseen, stop, meter.counter("verify", total))
-    except HostError as exc:
-        # Each run would add one that is damaged as well.
-        raise HostError(exc.what, hint="Make a full backup (kind: full) for the next ones to be built on") from exc
+    except DamagedError as exc:
+        raise HostError(exc.what, hint=exc.hint or "The next backup is a full one") from exc
     verified.update(one.id for one in unseen)
     merge_backup(
         backups,
@@ -228,7 +234,9 @@ def _remove(conn: VirConnect, result: BackupResult, backups: Backups, uuid: str,
 
 
 def _listed(result: BackupResult, options: BackupOptions) -> Backups:
-    return list_backups(options.destination, result.name, options.owner)
+    backups = list_backups(options.destination, result.name, options.owner)
+    look_for_damage(backups)
+    return backups
 
 
 def _failure(name: str) -> str:

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field, replace
 from ..._base.errors import ConflictError, VirtError, visible
 from ..._base.xml import read_description
 from ..._host.backup import state_files
+from ..._host.backup.damage import DamagedError
 from ..._host.backup.directory import locked_to_read
-from ..._host.backup.verify import verify_chain
+from ..._host.backup.verify import look_for_damage, verify_chain
 from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
 from ..._host.locks import hypervisor_lock, machine_lock
 from ..._host.machines import domains as host_domains
@@ -155,7 +156,16 @@ def _verify(plan: RestorePlan, options: RestoreOptions, stop: threading.Event, m
     files = {one.entry.file for one in plan.volumes} if options.disk is not None else None
     entries = [one for manifest in plan.chain for one in manifest.files.items()]
     total = sum(entry.bytes for file, entry in entries if files is None or file in files)
-    verify_chain(plan.backups, plan.chain, stop, meter.counter("checksums", total), files=files)
+    try:
+        verify_chain(plan.backups, plan.chain, stop, meter.counter("checksums", total), files=files)
+    except DamagedError as exc:
+        backups = plan.backups
+        look_for_damage(backups)
+        own = [one.id for one in backups.newest_first() if one.uuid == plan.manifest.uuid]
+        others = [name for name in own if name != plan.manifest.id and not backups.damage_of(name)]
+        if not others:
+            raise
+        raise DamagedError(exc.what, hint=f"To restore the newest of the others: backup: {others[0]}") from exc
 
 
 class _Restore:

@@ -28,6 +28,8 @@ BESIDES_MIB, SYSTEM_MIB = 2, 24
 PLACE, SMALL = "/srv/scenario-backup", "/srv/scenario-small"
 # What is mounted at SMALL while it can vanish.
 BEHIND = "/srv/scenario-behind"
+# Of backups of which one gets damaged.
+HARMED = "/srv/scenario-harmed"
 POOL, POOL_PLACE = "scenario-backups", "/srv/scenario-backup-pool"
 WRITES = 5
 # So many runs are killed while their backup is made, from its first moment on, at tenths of the time that one takes.
@@ -51,6 +53,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("the playbooks make, verify and restore them", lambda: _play(cloud))
         scenario.step("the directory of a storage pool holds them as well", lambda: _pool(cloud))
         scenario.step("a full directory leaves the ones before it", lambda: _fill(cloud))
+        scenario.step("one that was found damaged is built on no more, and counts as none", lambda: _harm(cloud))
         scenario.step("what libvirt has forgotten makes the next one a full one", lambda: _forget(cloud))
         scenario.step("old ones go, and what others are built on stays", lambda: _keep(cloud))
         scenario.step("a kept one is merged with those that it is built on, and these go", lambda: _merge(cloud))
@@ -277,6 +280,34 @@ def _keep(cloud: Cloud) -> None:
     made = _back_up(cloud, keep={"last": 1})
     must(made["kind"] == "incremental" and bool(made["removed"]), str(made))
     must([one["id"] for one in made["backups"]] == [made["id"], made["parent"]], str(made["backups"]))
+
+
+def _harm(cloud: Cloud) -> None:
+    cloud.on(HOST, f"mkdir -p -m 0711 {HARMED}")
+    good, bad = (_back_up(cloud, dest=HARMED, kind="full")["id"] for _number in range(2))
+    file = f"{HARMED}/{MACHINE}/{bad}/vdb.qcow2"
+    harm = f"printf 'not of the backup' | dd of={file} bs=1 seek=$(($(stat -c %s {file}) - 17)) conv=notrunc"
+    cloud.on(HOST, f"cp -a {file} {HARMED}/aside && {harm}")
+    options: dict[str, t.Any] = {"name": [MACHINE], "dest": HARMED}
+    answer, result = module(cloud, HOST, "virt_backup", **options, state="verified")
+    must(answer.status != 0 and f"{file} has another content" in result["msg"], answer.text)
+    made = _back_up(cloud, dest=HARMED, keep={"last": 2})
+    must(made["kind"] == "full" and f"nothing can be built on {bad}: vdb.qcow2" in made["reason"], str(made))
+    must(not made["removed"] and sorted(_ids(cloud, HARMED)) == [good, bad, made["id"]], str(made))
+    must([bool(one["damaged"]) for one in made["backups"]] == [False, True, False], str(made["backups"]))
+    must(len(made["remarks"]) == 1 and f"backup {bad} is damaged" in made["remarks"][0], str(made["remarks"]))
+    # What is the only good one beside the new one can be restored.
+    answer, result = module(cloud, HOST, "virt_restore", src=HARMED, machine=MACHINE, disk="data", backup=good)
+    must(answer.status == 0, answer.text)
+    cloud.on(HOST, f"virsh vol-delete {result['volumes'][0]['path']}")
+    following = _back_up(cloud, dest=HARMED)
+    must((following["kind"], following["parent"]) == ("incremental", made["id"]), str(following))
+    cloud.on(HOST, f"mv {HARMED}/aside {file}")
+    found = _back_up(cloud, dest=HARMED, state="verified")
+    must(len(found["verified"]) == 4 and not any(one["damaged"] for one in found["backups"]), str(found))
+    last = _back_up(cloud, dest=HARMED, keep={"last": 2})
+    must(last["removed"] == [bad, good] and not last["remarks"], str(last))
+    cloud.on(HOST, f"rm -r {HARMED}")
 
 
 def _change(cloud: Cloud, number: int, host: str = HOST) -> str:
@@ -549,5 +580,5 @@ def _commands_of_page(cloud: Cloud) -> list[str]:
 
 def _clear(cloud: Cloud) -> None:
     for host in FLEET:
-        cloud.on(host, f"umount {SMALL} {BEHIND} 2>/dev/null; rm -rf {PLACE} {SMALL} {BEHIND} {POOL_PLACE}")
+        cloud.on(host, f"umount {SMALL} {BEHIND} 2>/dev/null; rm -rf {PLACE} {SMALL} {BEHIND} {HARMED} {POOL_PLACE}")
     cloud.on(HOST, f"virsh -q pool-destroy {POOL} 2>/dev/null; virsh -q pool-undefine {POOL} 2>/dev/null; :")

@@ -59,6 +59,16 @@ def test_backups_that_would_be_verified_are_listed() -> None:
     ]
 
 
+def test_a_damaged_backup_is_listed_as_such() -> None:
+    backup = {"id": "20261123T020000Z-full", "made": "2026-11-23T02:00:00Z", "kind": "full", "bytes": 2 << 30}
+    good, bad = ({**backup, "quiesced": True, "damaged": words} for words in ("", "vda.qcow2 has another content"))
+    one = {**DONE, "name": "web1", "seconds": 0, "actions": [], "to_verify": ["a", "b"], "backups": [bad, good]}
+    assert backup_report({"hv1": {"machines": [one]}})["text"].splitlines()[-2:] == [
+        "web1     hv1  20261123T020000Z-full  2026-11-23T02:00:00Z  full, damaged  2.0G  yes",
+        "web1     hv1  20261123T020000Z-full  2026-11-23T02:00:00Z  full           2.0G  yes",
+    ]
+
+
 def test_nothing_selected() -> None:
     assert backup_report({"hv1": {"skipped": True}}, {})["text"] == "No machine is selected."
     assert backup_report({}, {})["failed"] == []

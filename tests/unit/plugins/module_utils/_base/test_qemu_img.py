@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import measure_qcow2, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import damage_of, measure_qcow2, run_qemu_img
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 MIB = 1024 * 1024
@@ -30,6 +30,18 @@ def test_what_is_compressed_or_in_the_base_is_measured_as_it_will_be(tmp_path: P
     assert base.stat().st_size < MIB // 2
     assert MIB <= measure_qcow2(str(overlay), "qcow2") < 2 * MIB
     assert MIB <= measure_qcow2(str(tmp_path / "raw"), "raw") < 9 * MIB
+
+
+def test_a_layer_is_checked_without_what_it_is_backed_by(tmp_path: Path) -> None:
+    base, overlay = tmp_path / "base.qcow2", tmp_path / "overlay.qcow2"
+    for words in ([str(base), "1M"], ["-b", str(base), "-F", "qcow2", str(overlay)]):
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *words], check=True)
+    base.unlink()
+    assert "base.qcow2" in str(damage_of(str(overlay), timeout_seconds=60))
+    assert damage_of(str(overlay), timeout_seconds=60, alone=True) is None
+    overlay.write_bytes(b"QFI\xfb")
+    said = damage_of(str(overlay), timeout_seconds=60, alone=True)
+    assert said is not None and str(overlay) in said and "json" not in said, said
 
 
 def test_how_far_it_is_is_told_by_its_own_word(tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import verify
-from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import list_backups
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import foreign_in, list_backups, remove
+from ansible_collections.brine.virt.plugins.module_utils._model.backup.damage import DAMAGED
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
     FIRST,
+    FULL,
     GO_ON,
     SECOND,
     SIZE,
@@ -59,10 +61,49 @@ def test_damage_is_found(tmp_path: Path, damage: t.Callable[[Path], t.Any], word
     add_chain(tmp_path)
     damage(tmp_path / "web1" / FIRST / "vda.qcow2")
     found = list_backups(str(tmp_path), "web1")
-    with pytest.raises(HostError, match=words):
-        verify.verify_chain(found, found.chain(SECOND), GO_ON)
     # What can be seen without reading everything keeps the next backup from being built on it.
     assert (verify.problem_of(found, found.by_id[SECOND]) is not None) == seen
+    with pytest.raises(HostError, match=words):
+        verify.verify_chain(found, found.chain(SECOND), GO_ON)
+    # And so does what was found by reading it.
+    found = list_backups(str(tmp_path), "web1")
+    assert list(found.damaged) == [FIRST]
+    assert str(verify.problem_of(found, found.by_id[SECOND])).startswith(f"it is built on {FIRST}, which is damaged: ")
+    assert verify.problem_of(found, found.by_id[FULL]) is None
+    # To an earlier version, it is nothing of somebody's.
+    assert foreign_in(found.path_of(FIRST), found.by_id[FIRST].files) in (
+        None,
+        "it has a file x in it, which is not of the backup",
+    )
+
+
+def test_one_that_has_gone_meanwhile_is_not_damaged(tmp_path: Path) -> None:
+    add_chain(tmp_path)
+    found = list_backups(str(tmp_path), "web1")
+    remove(found.path, SECOND, found.by_id[SECOND].files)
+    (tmp_path / "web1" / FULL / "domain.xml").unlink()
+    verify.look_for_damage(found)
+    assert found.damaged == {FULL: "domain.xml: No such file or directory"}
+    assert found.damage_of(FIRST) == f"it is built on {FULL}, which is damaged: domain.xml: No such file or directory"
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\0" * 100000])
+def test_a_note_of_damage_counts_whatever_is_in_it(tmp_path: Path, content: bytes) -> None:
+    add_chain(tmp_path)
+    path = tmp_path / "web1" / FIRST / DAMAGED
+    path.write_bytes(content)
+    found = list_backups(str(tmp_path), "web1")
+    assert found.damaged == {FIRST: "it was found damaged"}
+    # When it was all read again, it goes; and so it does with the backup.
+    verify.verify_chain(found, found.chain(SECOND), GO_ON, files={"vda.qcow2"})
+    assert path.exists()
+    verify.verify_chain(found, found.chain(SECOND), GO_ON)
+    assert not path.exists()
+    assert found.damaged == {}
+    path.write_bytes(content)
+    remove(found.path, FIRST, found.by_id[FIRST].files)
+    assert not path.parent.exists()
+    assert list_backups(str(tmp_path), "web1").unfinished == []
 
 
 @pytest.mark.parametrize(

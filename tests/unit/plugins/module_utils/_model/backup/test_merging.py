@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import INCREMENTAL, Manifest
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.merging import Merge, merges
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention import Keep, chosen, removable
-from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.backup.test_retention import backups
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._model.backup.test_retention import (
+    COUNTS,
+    DAMAGED,
+    backups,
+    with_those_built_on_them,
+)
 
 
 def after(found: list[Manifest], done: list[Merge]) -> list[Manifest]:
@@ -95,6 +100,33 @@ def test_what_is_kept_stays_whole_and_no_more_is_there_than_may_be(
     # The same, as it is found out in a run: nothing more can go at once, and the next run does nothing.
     assert removable(staying, keep) == []
     assert merges(staying, keep, most) == []
+
+
+def test_what_is_damaged_is_neither_merged_nor_merged_away() -> None:
+    found = backups(10, full_every=100)
+    keep = Keep({"last": 3})
+    assert merges(found, keep, 6, damaged={one.id for one in found[5:]}) == []
+    # What is built on a kept one stays as it is.
+    (merge,) = merges(found, keep, 4, damaged={found[9].id})
+    assert (merge.merged, merge.onto) == ((found[6].id,), None)
+
+
+@given(st.integers(1, 40), st.integers(1, 50), COUNTS, st.integers(0, 10), DAMAGED)
+def test_damaged_ones_keep_what_they_need(
+    count: int, full_every: int, counts: dict[str, int], most: int, numbers: set[int]
+) -> None:
+    found, keep = backups(count, full_every=full_every), Keep(counts)
+    bad = with_those_built_on_them(found, numbers)
+    kept = chosen(found, keep, bad)
+    gone = {one.id for one in removable(found, keep, bad)}
+    done = merges([one for one in found if one.id not in gone], keep, most, damaged=bad)
+    assert bad.isdisjoint(name for merge in done for name in (*merge.gone, *merge.merged))
+    staying = after([one for one in found if one.id not in gone], done)
+    there = {one.id for one in staying}
+    assert kept <= there
+    assert all(one.parent is None or one.parent in there for one in staying)
+    assert removable(staying, keep, bad) == []
+    assert merges(staying, keep, most, damaged=bad) == []
 
 
 def test_a_full_one_may_have_the_id_that_it_had_as_an_incremental_one() -> None:

@@ -79,6 +79,45 @@ def test_nothing_that_stays_needs_what_goes(count: int, full_every: int, counts:
     assert len(staying) <= max(1, sum(counts.values())) * full_every + 1
 
 
+def test_what_is_damaged_does_not_count_and_goes_when_enough_good_ones_are_newer() -> None:
+    # Of the 2nd to the 11th of November.
+    found = backups(10)
+    keep = Keep({"last": 2})
+    assert days(chosen(found, keep, {found[9].id})) == [9, 10, 11]
+    assert days(chosen(found, keep, {found[7].id, found[8].id})) == [8, 9, 10, 11]
+    assert days(chosen(found, keep, {found[7].id})) == [10, 11]
+    # Of the first week the last good one as well as the last one, which may be of use in part.
+    assert days(chosen(found, Keep({"weekly": 2}), {found[6].id})) == [7, 8, 11]
+    assert days(chosen(found, keep, {one.id for one in found})) == days(found)
+
+
+DAMAGED = st.sets(st.integers(0, 39), max_size=12)
+COUNTS = st.dictionaries(st.sampled_from(["last", "daily", "weekly", "monthly"]), st.integers(0, 9), min_size=1)
+
+
+def with_those_built_on_them(found: t.Sequence[Manifest], numbers: t.Container[int]) -> set[str]:
+    bad: set[str] = set()
+    for number, one in enumerate(found):
+        if number in numbers or one.parent in bad:
+            bad.add(one.id)
+    return bad
+
+
+@given(st.integers(1, 40), st.integers(1, 9), COUNTS, DAMAGED)
+def test_damage_takes_nothing_from_what_is_kept(
+    count: int, full_every: int, counts: dict[str, int], numbers: set[int]
+) -> None:
+    """All stays that would stay if the damaged ones were not there, and all that would if they were whole."""
+    found, keep = backups(count, full_every=full_every), Keep(counts)
+    bad = with_those_built_on_them(found, numbers)
+    kept = chosen(found, keep, bad)
+    assert chosen(found, keep) <= kept
+    assert chosen([one for one in found if one.id not in bad], keep) <= kept
+    staying = {one.id for one in found} - {one.id for one in removable(found, keep, bad)}
+    assert kept <= staying
+    assert all(one.parent is None or one.parent in staying for one in found if one.id in staying)
+
+
 def test_the_option() -> None:
     assert read_keep(None) is None
     assert read_keep({"last": "3", "weekly": None}) == Keep({"last": 3})

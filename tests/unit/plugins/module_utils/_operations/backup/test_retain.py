@@ -175,7 +175,9 @@ def test_of_a_damaged_chain_nothing_is_merged_and_nothing_goes(machine: BackupHo
     files = {path: path.read_bytes() for path in (machine.destination / "web1").glob("2*/*")}
     result = machine.made(keep=KEEP, merge_above=0)
     (remark,) = result.remarks
-    assert f"/{name}/vda.qcow2 has another content than when the backup was made. Make a full backup" in remark
+    assert (
+        f"/{name}/vda.qcow2 has another content than when the backup was made. The next backup is a full one" in remark
+    )
     assert (result.merged, result.removed) == ([], [])
     assert {path: path.read_bytes() for path in files} == files
 

@@ -325,6 +325,29 @@ def test_a_damaged_backup_is_not_restored(machine: BackupHost) -> None:
     assert not machine.image.exists()
 
 
+def test_what_a_restore_finds_damaged_is_remembered_until_all_of_it_is_whole(machine: BackupHost) -> None:
+    image = backup_image(machine)
+    before = image.read_bytes()
+    image.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+
+    def known() -> bool:
+        return bool(list_backups(str(machine.destination), "web1").damaged)
+
+    with pytest.raises(HostError, match="has another content than when the backup was made$"):
+        bring_back(machine, disk="vda")
+    assert known()
+    add_backup(machine.destination, FULL, 1, uuid=UUID)
+    with pytest.raises(HostError, match=f"To restore the newest of the others: backup: {FULL}$"):
+        bring_back(machine, disk="vda", backup=image.parent.name)
+    image.write_bytes(before)
+    # It does not read all of it.
+    bring_back(machine, disk="vda")
+    assert known()
+    lose(machine)
+    bring_back(machine)
+    assert not known()
+
+
 def test_what_fails_half_way_is_taken_back(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
     lose(machine)
     monkeypatch.setattr(volumes.images, "same_content", lambda *_arguments: False)
