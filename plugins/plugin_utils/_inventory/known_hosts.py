@@ -36,6 +36,7 @@ _OWN_COMMENT = re.compile(rf"# virt-(?P<uuid>[0-9a-f-]{{36}}) {re.escape(_MARK)}
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _RUNS = ("running", "blocked")
+_BLANKS = " \t\r"
 _KEY = re.compile(r"(?P<type>[a-z0-9][a-z0-9@.-]*) (?P<key>[A-Za-z0-9+/]+={0,3})(?: .*)?")
 
 
@@ -50,7 +51,7 @@ def _believed(
     """
     known: dict[str, dict[str, set[str]]] = {}
     for line in old:
-        key = _OWN_LINE.fullmatch(line.removesuffix("\r"))
+        key = _own_key(line)
         if key:
             known.setdefault(key["uuid"], {}).setdefault(key["hypervisor"], set()).add(key["key"])
     listed: dict[str, dict[str, set[str]]] = {}
@@ -129,13 +130,17 @@ class _Own:
     name: str | None
 
 
+def _own_key(line: str) -> re.Match[str] | None:
+    """The parts of a line of ours with a key. An editor may have put blanks or a carriage return at its end."""
+    return _OWN_LINE.fullmatch(line.rstrip(_BLANKS))
+
+
 def _own(line: str) -> _Own | None:
-    """What a line is about, if it is ours. An editor may have put a carriage return at its end."""
-    line = line.removesuffix("\r")
-    key = _OWN_LINE.fullmatch(line)
+    """What a line is about, if it is ours."""
+    key = _own_key(line)
     if key:
         return _Own(key["uuid"], key["hypervisor"], _name_in(key))
-    comment = _OWN_COMMENT.fullmatch(line)
+    comment = _OWN_COMMENT.fullmatch(line.rstrip(_BLANKS))
     return _Own(comment["uuid"], comment["hypervisor"], comment["name"]) if comment else None
 
 
@@ -160,7 +165,7 @@ def _is_address(text: str) -> bool:
 
 def _alias_alone(line: str) -> str:
     """A line of ours without names and addresses beside the alias; any other line as it is."""
-    own = _OWN_LINE.fullmatch(line)
+    own = _own_key(line)
     if not own or not own["others"]:
         return line
     return _line(own["uuid"], own["key"], own["hypervisor"], _name_in(own))
@@ -168,7 +173,7 @@ def _alias_alone(line: str) -> str:
 
 def _key_alone(line: str) -> str | None:
     """A line of ours that no longer says where the machine is; None of one without a key."""
-    own = _OWN_LINE.fullmatch(line.removesuffix("\r"))
+    own = _own_key(line)
     return _line(own["uuid"], own["key"], own["hypervisor"], None) if own else None
 
 

@@ -360,3 +360,12 @@ def test_a_machine_that_is_about_to_move_is_known_in_both_places_until_it_has_ar
     after = add_lines(during, [_answer("hv2", _record(1), _record(2, host_keys=[]))])
     assert last_seen(after)["m1"] == ["hv2"]
     assert after[0] == _nameless(1, "hv1")
+
+
+@pytest.mark.parametrize("end", [" ", "\t", "\r", " \t\r"])
+@pytest.mark.parametrize("line", [_line, _comment])
+def test_a_line_is_ours_whatever_an_editor_has_put_at_its_end(line: t.Callable[..., str], end: str) -> None:
+    edited = f"{line(1)}{end}"
+    assert last_seen([edited]) == {"m1": ["hv1"]}
+    assert merge_lines([edited], [_answer("hv1")], drop_gone=True) == []
+    assert without_machines([edited], {"hv1": ["m1"]}) == []
