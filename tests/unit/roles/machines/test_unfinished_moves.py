@@ -36,6 +36,7 @@ if "web9" in names and BROKEN:
     module.fail_json(msg="hv2 does not answer")
 module.exit_json(changed=True, moved=names)
 """
+DB1 = {"name": "db1", "uuid": "00000000-0000-4000-8000-000000000001", "vcpus": 1, "state": "running"}
 PARTS = ("finish.yml", "move.yml", "finish_failed.yml")
 
 
@@ -70,6 +71,8 @@ def test_other_machines_move_and_the_run_says_at_its_end_what_is_not_finished(
         "virt_balance_plan": MOVES,
         "virt_balance_keys": balance["virt_balance_keys"],
         "virt_migrate_stays": False,
+        "virt_fleet": {name: {"machines": [DB1] if name == "hv1" else []} for name in ("hv1", "hv2", "hv3")},
+        "virt_known_hosts": str(tmp_path / "keys"),
     }
     # include_tasks of a file of tasks is found beside it.
     text = yaml.safe_dump(parts_of(file)).replace("tasks/", "") if file.startswith("tasks/") else ""
@@ -81,6 +84,7 @@ def test_other_machines_move_and_the_run_says_at_its_end_what_is_not_finished(
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
     done = run_ansible(tmp_path, "-i", "hosts.yml", "-v", "play.yml")
     assert '"moved": ["db1"]' in done.stdout, done.stdout
+    assert (tmp_path / "keys").read_text() == f"# virt-{DB1['uuid']} brine.virt:hv3 db1\n"
     sentence = "The move of web9 from hv1 could not be finished: hv2 does not answer"
     assert (sentence in done.stdout) is broken, done.stdout
     assert done.returncode == (2 if broken else 0)
