@@ -31,11 +31,14 @@ def purges_filter(
     hints: str = "module",
     homes: t.Any = None,
     unasked: t.Sequence[str] = (),
+    last_seen: t.Any = None,
 ) -> dict[str, t.Any]:
     """What is to be done; see purges.yml."""
 
     def work() -> dict[str, t.Any]:
-        return choose_purges(results, _names(names), on, hints=hints, homes=homes or {}, unasked=unasked)
+        return choose_purges(
+            results, _names(names), on, hints=hints, homes=homes or {}, unasked=unasked, last_seen=last_seen
+        )
 
     return answer(work, errors, "brine.virt.purges: ")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from ...module_utils._base.errors import InputError, Mistakes, one_of_these
 from ...module_utils._operations.purge.refusal import ACTIVE, FOREIGN, SAVED, UNABLE
@@ -47,13 +47,15 @@ def choose_purges(
     hints: str = MODULE,
     homes: Mapping[str, str] | None = None,
     unasked: Sequence[str] = (),
+    last_seen: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, t.Any]:
     """What goes where, as the filter brine.virt.purges returns it.
 
     results: registered results of virt_purge in check mode by the hypervisors' names. on: the one that is meant where
     several have a machine of a name. hints: one of HINTS, whose options are named where one allows what was refused.
-    homes: where machines were when the inventory was read. unasked: hypervisors that --limit leaves out. Raises
-    InputError with a line for each machine that cannot be removed.
+    homes: where machines were when the inventory was read. unasked: hypervisors that --limit leaves out.
+    last_seen: by machine, the hypervisors that it is known on by other means. Raises InputError with a line for each
+    machine that cannot be removed.
     """
     if hints not in _HINTS:
         raise InputError(f"there is no {hints!r}", where="hints", hint=one_of_these(hints, HINTS))
@@ -70,6 +72,7 @@ def choose_purges(
             if hypervisor is None:
                 absent.append(name)
                 lines.append(_absent(name, answered, unasked))
+                lines += _elsewhere(name, (last_seen or {}).get(name, ()), {*results, *unasked})
                 continue
             _require_only_one(name, hypervisor, silent, homes or {})
             result = answered[hypervisor][name]
@@ -115,6 +118,17 @@ def _absent(name: str, answered: Mapping[str, _Found], unasked: Sequence[str]) -
         were = "was" if len(unasked) == 1 else "were"
         line += f"{'' if similar else '.'} With --limit, {', '.join(unasked)} {were} not asked"
     return line
+
+
+def _elsewhere(name: str, seen: Sequence[str], hosts: Container[str]) -> list[str]:
+    """That a machine which is nowhere may be on a hypervisor that has left the inventory."""
+    left = [host for host in seen if host not in hosts]
+    if not left:
+        return []
+    are = "is" if len(left) == 1 else "are"
+    return [
+        f"{name} was seen on {' and '.join(left)}, which {are} not among the hypervisors now, and may be there still"
+    ]
 
 
 def _refusal(result: Mapping[str, t.Any], hints: str) -> str:

@@ -208,3 +208,12 @@ def test_hypervisors_that_limit_leaves_out_are_named_for_what_was_not_found() ->
     assert choose_purges({"hv1": answered(machine("web1"))}, ["web1"], unasked=["hv3"])["text"] == (
         "web1 on hv1 (shutoff):\n  delete the machine itself"
     )
+
+
+def test_a_machine_that_nobody_has_may_be_on_a_hypervisor_that_has_left() -> None:
+    results = {"hv1": answered(machine("web2")), "hv2": answered()}
+    seen = {"web1": ["hv1", "hv8", "hv9"], "web2": ["hv9"], "web3": ["hv2", "hv3"]}
+    plan = choose_purges(results, ["web1", "web2", "web3"], unasked=["hv3"], last_seen=seen)
+    assert plan["absent"] == ["web1", "web3"]
+    said = [line for line in plan["text"].splitlines() if "was seen" in line]
+    assert said == ["web1 was seen on hv8 and hv9, which are not among the hypervisors now, and may be there still"]
