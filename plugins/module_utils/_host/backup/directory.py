@@ -147,9 +147,8 @@ def require_destination(path: str, where: str, *, mounted: bool = False) -> None
     if not stat.S_ISDIR(found.st_mode):
         raise InputError(f"{path} is not a directory", where=where)
     if mounted and found.st_dev == os.stat("/").st_dev:
-        raise ConflictError(
-            f"{path} is on the file system of /", where=where, hint="Mount it, or leave out must_be_mounted"
-        )
+        hint = "Mount it, or leave out must_be_mounted (virt_backup_must_be_mounted in the playbook)"
+        raise ConflictError(f"{path} is on the file system of /", where=where, hint=hint)
 
 
 def list_backups(destination: str, machine: str, owner: int | None = None) -> Backups:

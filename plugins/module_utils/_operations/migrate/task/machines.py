@@ -163,8 +163,9 @@ class TaskMigrations:
                     exc.what,
                     where=spec.where or "target",
                     hint=exc.hint
-                    or "Set up TLS between the hypervisors (role virt_tls), check the target's libvirt, and that this "
-                    "hypervisor knows the target by this name: if not, give it the variable virt_tls_address",
+                    or "Set up TLS between the hypervisors (role virt_tls), check the target's libvirt, that its "
+                    "firewall lets this hypervisor in (virt_hypervisor_firewall), and that this hypervisor knows the "
+                    "target by this name: if not, give it the variable virt_tls_address",
                 )
                 raise self._errors[uri] from exc
         return self._targets[uri]
