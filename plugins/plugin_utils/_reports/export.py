@@ -170,6 +170,7 @@ def _plain(value: t.Any) -> t.Any:
 def _text(found: _Found, entries: Sequence[Mapping[str, t.Any]]) -> str:
     lines = [f"{sentence}. Its machines are missing here." for sentence in _sentences(found.silent)]
     lines += [f"{m['name']} on {host} is left out: {m.get('msg')}" for host, m in found.machines if not m.get("entry")]
+    lines += _to_adopt(found)
     text = "".join(f"# {printable_line(line)}\n" for line in lines) + "---\n"
     if not entries:
         text += "virt_vms: []\n"
@@ -193,7 +194,17 @@ def _report(found: _Found) -> list[str]:
             lines.append(f"{place} is left out: {machine.get('msg')}")
         elif missing:
             lines += [f"Left out of {place}:", *(f"  {text}" for text in missing)]
-    return [*lines, *_sentences(found.silent)]
+    return [*lines, *_to_adopt(found), *_sentences(found.silent)]
+
+
+def _to_adopt(found: _Found) -> list[str]:
+    """What has to be done before the file can be provisioned, which is refused as a whole."""
+    return [
+        f"{machine['name']} on {hypervisor} was not created by this collection: before this file can be provisioned, "
+        f"brine.virt.adopt -e vm={machine['name']}, or leave it out"
+        for hypervisor, machine in found.machines
+        if machine.get("entry") and machine.get("managed") is False
+    ]
 
 
 def _count(number: int) -> str:

@@ -420,6 +420,24 @@ def test_a_lost_one_need_not_be_in_the_inventory(cloud: Cloud) -> None:
     assert code == 2
 
 
+def test_a_name_that_may_be_that_of_a_silent_one_is_not_forgotten(cloud: Cloud) -> None:
+    """Whoever listed the machines with a wrong name has had it written down."""
+    cloud.unissued = True
+    cloud.hosts["hv2"] = DEAD
+    known = f"{_key_line('web1', 'hyper2', 1)}\n"
+    cloud.keys.write_text(known, encoding="utf-8")
+    code, output = cloud.run("from=hyper2", "lost=true")
+    words = (
+        "hyper2: no certificate was issued to a hypervisor of this name, and hv2 did not answer: it may be the same one"
+    )
+    assert code == 2 and words in output, output
+    assert cloud.keys.read_text(encoding="utf-8") == known
+    # When that one answers, it is none of the others.
+    cloud.hosts["hv2"] = {}
+    code, output = cloud.run("from=hyper2", "lost=true")
+    assert (code, cloud.keys.read_text(encoding="utf-8")) == (0, ""), output
+
+
 def test_another_one_that_does_not_answer_is_named(cloud: Cloud) -> None:
     cloud.hosts["hv2"] = DEAD
     code, output = cloud.run("from=hv3")

@@ -164,3 +164,16 @@ def test_the_filter_gives_mistakes_back() -> None:
     assert EXPORT({"hv1": []}, force="maybe", errors="return")["errors"] == ["force: 'maybe' is neither true nor false"]
     with pytest.raises(AnsibleFilterError, match=r"brine\.virt\.export: the input is not a mapping"):
         EXPORT([])
+
+
+def test_who_has_to_be_adopted_first_is_named() -> None:
+    """provision refuses a file with one of them as a whole."""
+    found = {"hv1": {"machines": [machine("web1"), {**machine("old1"), "managed": False}]}}
+    result = export_file(found)
+    words = (
+        "old1 on hv1 was not created by this collection: before this file can be provisioned, "
+        "brine.virt.adopt -e vm=old1, or leave it out"
+    )
+    assert words in result["report"].splitlines() and f"# {words}" in result["text"].splitlines()
+    assert "web1 on hv1 was" not in result["report"]
+    assert [entry["name"] for entry in yaml.load(result["text"], Loader=Loader)["virt_vms"]] == ["web1", "old1"]
