@@ -13,7 +13,7 @@ import json
 import re
 import typing as t
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from .commands import Answer, Program
 from .errors import UnsupportedError
@@ -21,8 +21,9 @@ from .errors import UnsupportedError
 RAW, QCOW2 = "raw", "qcow2"
 _MEASURE_SECONDS = 600
 _INFO_SECONDS = 60
-# The exit status of qemu-img check when some clusters belong to nobody, which loses nothing.
-_LEAKS_ONLY = 3
+# The exit status of qemu-img check for an image that is corrupted; and when some clusters belong to nobody, which loses
+# nothing. 1: it did not come to an end (qemu-img(1)).
+_CORRUPTED, _LEAKS_ONLY = 2, 3
 FORMATS = (RAW, QCOW2)
 OnPercent = Callable[[float], t.Any]
 # What -p has it write for each percent or two, over the one before (progress_simple_print in util/qemu-progress.c).
@@ -65,17 +66,28 @@ def run_qemu_img(
     return replace(answer, output=_PERCENT.sub(b"", answer.output))
 
 
-def damage_of(path: str, *, timeout_seconds: float, alone: bool = False) -> str | None:
-    """What qemu-img check complains of first in a qcow2 file; None for one that is whole. Raises as run_qemu_img does.
+@dataclass(frozen=True)
+class Complaint:
+    """What qemu-img check says first of a file that is not whole. checked: it came to the end of its work, so that it
+    is the file; otherwise it may be the file, or what the system could not give just then, such as memory."""
 
-    It may have a line for each cluster. alone: without a look at what it is backed by, which may be damaged or gone.
+    words: str
+    checked: bool
+
+
+def complaint_of(path: str, *, timeout_seconds: float, alone: bool = False) -> Complaint | None:
+    """What qemu-img check complains of in a qcow2 file; None for one that is whole.
+
+    alone: without a look at what it is backed by, which may be damaged or gone. Raises as run_qemu_img does.
     """
     name = _layer(path) if alone else path
     answer = run_qemu_img("check", QCOW2, name, timeout_seconds=timeout_seconds)
     if answer.status in (0, _LEAKS_ONLY):
         return None
+    # It may have a line for each cluster.
     words = answer.errors.decode(errors="replace").strip().partition("\n")[0].rstrip(".") or answer.complaint
-    return words.replace(name, path)
+    words = words or f"qemu-img check ended with status {answer.status}"
+    return Complaint(words.replace(name, path), answer.status == _CORRUPTED)
 
 
 def _layer(path: str) -> str:

@@ -11,20 +11,35 @@ from __future__ import annotations
 import os
 from datetime import datetime, timezone
 
-from ..._base.errors import HostError
+from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.files import file_errors, sync_folder, write_whole
 from ..._model.backup.damage import DAMAGED, Damage
 from ..._model.backup.manifest import Manifest
-from .directory import Backups
+from .directory import Backups, load_manifest
 
 
 class DamagedError(HostError):
     """A file of a backup is missing, is lost to the system, or is not what it was when the backup was made."""
 
 
-def note_damage(backups: Backups, manifest: Manifest, exc: DamagedError) -> DamagedError:
-    """Have it be known from now on, also after a loss of power. The error to be raised, which says if that failed."""
+def changed_meanwhile(backups: Backups) -> ConflictError:
+    """What is said where they are no longer what they were when they were listed."""
+    return ConflictError(f"the backups in {backups.path} have changed meanwhile", hint="Run it again")
+
+
+def note_damage(backups: Backups, manifest: Manifest, exc: DamagedError) -> VirtError:
+    """Have it be known from now on, also after a loss of power. The error to be raised, which says if that failed.
+
+    Nothing is noted in a backup that another run has changed since it was listed: its files are right for what it is
+    now, and another error says so.
+    """
     home = backups.path_of(manifest.id)
+    try:
+        if load_manifest(backups.path, manifest.id, backups.owner) != manifest:
+            return changed_meanwhile(backups)
+    except VirtError:
+        # It was removed meanwhile, or nobody takes it for a backup any more.
+        return exc
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     # Without paths, as in the manifest: the directory may be moved, and other hosts have it elsewhere.
     damage = Damage(exc.what.replace(f"{home}/", ""), now)

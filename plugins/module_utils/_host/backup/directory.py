@@ -42,7 +42,7 @@ class Backups:
 
     by_id: the backups that can be read. broken: for the others, by the name of their directories, what is wrong.
     unfinished: the names of the directories that a killed run has left, and that nothing needs. damaged: of the backups
-    that can be read, by their ids, what is known to be wrong with their files.
+    that can be read, by their ids, what is known to be wrong with their files. owner: as of list_backups.
     """
 
     path: str
@@ -50,6 +50,7 @@ class Backups:
     broken: dict[str, VirtError] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
     damaged: dict[str, str] = field(default_factory=dict)
+    owner: int | None = None
 
     def path_of(self, name: str) -> str:
         """The directory of a backup."""
@@ -157,7 +158,7 @@ def list_backups(destination: str, machine: str, owner: int | None = None) -> Ba
     Raises HostError for a directory that cannot be used, or that somebody else could change.
     """
     path = os.path.join(destination, machine)
-    found = Backups(path)
+    found = Backups(path, owner=owner)
     try:
         require_trusted(destination, owner)
         _require_own(path, owner)
@@ -192,7 +193,9 @@ def load_manifest(path: str, name: str, owner: int | None = None) -> Manifest:
         if not stat.S_ISDIR(require_own(f"{path}/{name}", owner).st_mode):
             raise ManifestError(f"{path}/{name} is not a directory")
         for entry in os.listdir(f"{path}/{name}"):
-            require_own(f"{path}/{name}/{entry}", owner)
+            # A note is written and removed without the lock.
+            with contextlib.suppress(FileNotFoundError):
+                require_own(f"{path}/{name}/{entry}", owner)
         with open_inside(f"{path}/{name}", MANIFEST) as descriptor:
             content = os.read(descriptor, MOST_BYTES + 1)
         if len(content) > MOST_BYTES:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from ..._base.errors import HostError, VirtError, stopped
 from ..._base.files import file_errors
-from ..._base.qemu_img import QCOW2, damage_of
+from ..._base.qemu_img import QCOW2, complaint_of
 from ..._model.backup.manifest import DiskEntry, FileEntry, Manifest
 from ..._model.image.qcow2 import BrokenQcow2Error, read_header, referenced_names
 from .damage import DamagedError, forget_damage, note_damage
@@ -110,9 +110,11 @@ def check_image(directory: str, disk: DiskEntry) -> None:
     """Raise HostError unless an image is whole, of the size that the manifest says, and leads to its parent alone."""
     path = f"{directory}/{disk.file}"
     check_header(directory, disk)
-    damage = damage_of(path, timeout_seconds=_CHECK_SECONDS, alone=True)
-    if damage is not None:
-        raise DamagedError(f"{path} is damaged: {damage}")
+    complaint = complaint_of(path, timeout_seconds=_CHECK_SECONDS, alone=True)
+    if complaint is not None and complaint.checked:
+        raise DamagedError(f"{path} is damaged: {complaint.words}")
+    if complaint is not None:
+        raise HostError(f"{path} cannot be checked: {complaint.words}")
 
 
 def _as_damage(exc: HostError) -> HostError:

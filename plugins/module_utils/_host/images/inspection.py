@@ -12,7 +12,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..._base.errors import HostError, InputError
-from ..._base.qemu_img import QCOW2, damage_of, run_qemu_img
+from ..._base.qemu_img import QCOW2, complaint_of, run_qemu_img
 from ..._model.image.checksum import Checksum
 from ..._model.image.header import HEADER_BYTES, check_image_header, require_whole
 from ..._model.image.name import PRIVATE_MODE, STORED_MODE
@@ -60,10 +60,10 @@ def inspect_file(path: str, what: str, where: str | None = None) -> Inspection:
         raise InputError(f"{what} depends on other files, or is encrypted", where=where)
     if details.get("corrupt"):
         raise InputError(f"{what} is marked as corrupt", where=where, hint="Check it with qemu-img check")
-    damage = damage_of(os.path.abspath(path), timeout_seconds=_CHECK_SECONDS) if image_format == QCOW2 else None
-    if damage is not None:
+    complaint = complaint_of(os.path.abspath(path), timeout_seconds=_CHECK_SECONDS) if image_format == QCOW2 else None
+    if complaint is not None:
         raise InputError(
-            f"{what} is damaged, according to qemu-img check: {damage}",
+            f"{what} is damaged, according to qemu-img check: {complaint.words}",
             where=where,
             hint="Download it again, and give its checksum",
         )

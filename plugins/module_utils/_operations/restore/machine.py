@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from ..._base.errors import ConflictError, VirtError, visible
 from ..._base.xml import read_description
 from ..._host.backup import state_files
-from ..._host.backup.damage import DamagedError
+from ..._host.backup.damage import DamagedError, changed_meanwhile
 from ..._host.backup.directory import locked_to_read
 from ..._host.backup.verify import look_for_damage, verify_chain
 from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_errors
@@ -41,7 +41,7 @@ from ..disks.new_volume import VolumeOwner
 from ..hypervisor import Hypervisor
 from ..plan import Step
 from .options import RestoreOptions
-from .plan import RestorePlan, needs_of, plan_restore, require_own_variables, words_of
+from .plan import RestorePlan, find_backup, needs_of, plan_restore, require_own_variables, words_of
 from .replaced import marked, staying
 from .volumes import VolumeFiller
 
@@ -111,13 +111,16 @@ def restore(conn: VirConnect, options: RestoreOptions, stop: threading.Event, pr
     of_machine = contextlib.nullcontext() if beside else machine_lock(options.name, wait_seconds=seconds)
     # Nobody removes a backup meanwhile.
     with of_machine, locked_to_read(options.source, options.machine, seconds, options.owner):
+        # While it waited, another run may have made, merged and removed some.
+        if find_backup(options)[1] != plan.chain:
+            raise changed_meanwhile(plan.backups)
         _verify(plan, options, stop, meter)
         # Whoever is changing or making the machine may hold this lock, and not that of the machine.
         with _lock(options):
             hypervisor = Hypervisor(conn, image_pool=_IMAGE_POOL)
             now = plan_restore(hypervisor, options)
         if now.chain != plan.chain:
-            raise ConflictError(f"the backups in {plan.backups.path} have changed meanwhile", hint="Run it again")
+            raise changed_meanwhile(plan.backups)
         filler = VolumeFiller(now.backups, now.chain, stop, meter, lambda: _lock(options))
         run = _Restore(hypervisor, now, options, filler)
         return RestoreResult(now, run.carry_out(), [*_lost(now), *run.remarks])

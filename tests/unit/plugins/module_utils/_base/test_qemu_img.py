@@ -12,8 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._base import qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import damage_of, measure_qcow2, run_qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._base.qemu_img import (
+    Complaint,
+    complaint_of,
+    measure_qcow2,
+    run_qemu_img,
+)
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 MIB = 1024 * 1024
@@ -37,11 +44,24 @@ def test_a_layer_is_checked_without_what_it_is_backed_by(tmp_path: Path) -> None
     for words in ([str(base), "1M"], ["-b", str(base), "-F", "qcow2", str(overlay)]):
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *words], check=True)
     base.unlink()
-    assert "base.qcow2" in str(damage_of(str(overlay), timeout_seconds=60))
-    assert damage_of(str(overlay), timeout_seconds=60, alone=True) is None
+    assert "base.qcow2" in str(complaint_of(str(overlay), timeout_seconds=60))
+    assert complaint_of(str(overlay), timeout_seconds=60, alone=True) is None
     overlay.write_bytes(b"QFI\xfb")
-    said = damage_of(str(overlay), timeout_seconds=60, alone=True)
-    assert said is not None and str(overlay) in said and "json" not in said, said
+    said = complaint_of(str(overlay), timeout_seconds=60, alone=True)
+    assert said is not None and str(overlay) in said.words and "json" not in said.words, said
+
+
+def test_a_check_that_did_not_come_to_its_end_is_not_taken_for_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [
+        Answer(2, b"", b"ERROR cluster 3 refcount=0 reference=1\n\n1 errors were found on the image.\n"),
+        Answer(1, b"", b"qemu-img: Could not open '/x': Cannot allocate memory\n"),
+        Answer(-9, b"", b""),
+    ]
+    monkeypatch.setattr(qemu_img, "run_qemu_img", lambda *_words, **_settings: answers.pop(0))
+    assert complaint_of("/x", timeout_seconds=60) == Complaint("ERROR cluster 3 refcount=0 reference=1", True)
+    short = complaint_of("/x", timeout_seconds=60)
+    assert short is not None and "memory" in short.words and not short.checked
+    assert complaint_of("/x", timeout_seconds=60) == Complaint("qemu-img check ended with status -9", False)
 
 
 def test_how_far_it_is_is_told_by_its_own_word(tmp_path: Path) -> None:

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError
+from ansible_collections.brine.virt.plugins.module_utils._base import qemu_img
+from ansible_collections.brine.virt.plugins.module_utils._base.commands import Answer
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, StoppedError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import verify
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import foreign_in, list_backups, remove
+from ansible_collections.brine.virt.plugins.module_utils._host.backup.merge import merge_backup
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.damage import DAMAGED
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
     FIRST,
@@ -137,7 +140,7 @@ def test_a_damaged_structure_is_found(tmp_path: Path) -> None:
     # The reference counts, which begin in the second cluster.
     content[65536:131072] = b"\xff" * 65536
     path.write_bytes(content)
-    with pytest.raises(HostError, match="is damaged"):
+    with pytest.raises(HostError, match="is damaged|cannot be checked"):
         verify.check_image(str(path.parent), second.disks[0])
 
 
@@ -157,3 +160,40 @@ def test_what_a_guest_wrote_later_is_not_in_it(tmp_path: Path) -> None:
     found = list_backups(str(tmp_path), "web1")
     with pytest.raises(HostError, match="vda.qcow2"):
         verify.verify_backup(found, found.by_id[SECOND], GO_ON)
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_a_backup_that_another_run_has_changed_since_it_was_listed_is_not_damaged(tmp_path: Path, merged: bool) -> None:
+    """Whoever reads may have no lock, or may have waited for it."""
+    add_chain(tmp_path)
+    before = list_backups(str(tmp_path), "web1")
+    chain = before.chain(SECOND)
+    if merged:
+        merge_backup(list_backups(str(tmp_path), "web1"), SECOND, None, GO_ON)
+    for name in (FIRST, FULL) if merged else (SECOND, FIRST):
+        remove(before.path, name, before.by_id[name].files)
+    with pytest.raises(VirtError, match="have changed meanwhile" if merged else "No such file"):
+        verify.verify_chain(before, chain, GO_ON)
+    now = list_backups(str(tmp_path), "web1")
+    assert not now.damaged
+    for left in now.by_id.values():
+        verify.verify_backup(now, left, GO_ON)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Answer(-9, b"", b""), "cannot be checked: qemu-img check ended with status -9"),
+        (Answer(1, b"", b"no memory\n"), "cannot be checked: no memory"),
+    ],
+)
+def test_a_check_that_did_not_come_to_its_end_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, words: str
+) -> None:
+    """The checksum is right, so that it is what it was when the backup was made."""
+    add_chain(tmp_path)
+    found = list_backups(str(tmp_path), "web1")
+    monkeypatch.setattr(qemu_img, "run_qemu_img", lambda *_words, **_settings: answer)
+    with pytest.raises(HostError, match=words):
+        verify.verify_chain(found, found.chain(SECOND), GO_ON)
+    assert not list_backups(str(tmp_path), "web1").damaged

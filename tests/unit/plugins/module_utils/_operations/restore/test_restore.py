@@ -348,6 +348,23 @@ def test_what_a_restore_finds_damaged_is_remembered_until_all_of_it_is_whole(mac
     assert not known()
 
 
+def test_what_is_merged_while_it_waits_is_not_damaged(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    destination = str(machine.destination)
+    shutil.rmtree(machine.destination / "web1")
+    add_backup(machine.destination, FULL, 1, uuid=UUID)
+    add_backup(machine.destination, FIRST, 2, uuid=UUID)
+
+    @contextlib.contextmanager
+    def waits(*_words: t.Any) -> t.Iterator[None]:
+        merge_backup(list_backups(destination, "web1"), FIRST, None, threading.Event())
+        yield
+
+    monkeypatch.setattr(restore_machine, "locked_to_read", waits)
+    with pytest.raises(ConflictError, match="have changed meanwhile. Run it again"):
+        bring_back(machine, disk="vda", volume="v", backup=FIRST)
+    assert not list_backups(destination, "web1").damaged
+
+
 def test_what_fails_half_way_is_taken_back(machine: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
     lose(machine)
     monkeypatch.setattr(volumes.images, "same_content", lambda *_arguments: False)
