@@ -19,8 +19,11 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts 
     merge_lines,
     read_lines,
     rewrite,
+    without_hypervisors,
     without_machines,
 )
+
+_NOT_KEPT = "Where machines are now is not kept there, and not known while their hypervisors do not answer"
 
 
 class ActionModule(ActionBase):
@@ -38,8 +41,11 @@ class ActionModule(ActionBase):
                 "path": {"type": "path", "default": "~/.ssh/known_hosts.d/brine-virt"},
                 "hypervisors": {"type": "dict", "default": {}},
                 "complete": {"type": "bool", "default": True},
+                "silent": {"type": "list", "elements": "str", "default": []},
+                "left": {"type": "list", "elements": "str", "default": []},
                 "arriving": {"type": "dict", "default": {}},
                 "gone": {"type": "dict", "default": {}},
+                "unwritable": {"type": "str", "choices": ["fail", "warn"], "default": "fail"},
             }
         )
         path = arguments["path"]
@@ -47,11 +53,14 @@ class ActionModule(ActionBase):
             answers = read_answers(arguments["hypervisors"], "hypervisors")
             arriving = read_answers(arguments["arriving"], "arriving")
             gone = read_gone(arguments["gone"])
+            silent = [{"hypervisor": name, "machines": None} for name in arguments["silent"]]
 
             def change(lines: list[str]) -> list[str]:
-                left = without_machines(lines, gone)
-                complete = arguments["complete"]
-                merged = merge_lines(left, answers, drop_gone=True) if complete else add_lines(left, answers)
+                kept = without_machines(without_hypervisors(lines, arguments["left"]), gone)
+                if arguments["complete"]:
+                    merged = merge_lines(kept, [*answers, *silent], drop_gone=True)
+                else:
+                    merged = add_lines(kept, answers)
                 return add_arriving(merged, arriving)
 
             old = read_lines(path)
@@ -61,7 +70,11 @@ class ActionModule(ActionBase):
         except InputError as exc:
             raise AnsibleActionFail(str(exc)) from None
         except OSError as exc:
-            raise AnsibleActionFail(f"{path} cannot be written: {exc.strerror or exc}") from None
+            what = f"{path} cannot be written: {exc.strerror or exc}"
+            if arguments["unwritable"] == "fail":
+                raise AnsibleActionFail(what) from None
+            result.update(changed=False, path=path, forgotten={}, warnings=[f"{what}. {_NOT_KEPT}"])
+            return result
         result.update(changed=new != old, path=path, forgotten=forgotten(old, new))
         if self._task.diff:
             texts = ("".join(f"{line}\n" for line in lines) for lines in (old, new))

@@ -36,8 +36,8 @@ options:
   hypervisors:
     description:
       - By the name of a hypervisor, all machines that it has now, as M(brine.virt.virt_info) returns them. Machines of
-        the file that it does not have are removed, unless another one has them; with an empty list all of its machines
-        are.
+        the file that it does not have are removed, unless another one has them or one of O(silent) may; with an empty
+        list all of its machines are.
       - Lines of hypervisors that are not named here stay. Of machines that are on one of these now only the key does,
         so that no hypervisor gives another one's machine other keys.
     type: dict
@@ -48,6 +48,18 @@ options:
         these machines are on these hypervisors now.
     type: bool
     default: true
+  silent:
+    description:
+      - Hypervisors that did not answer. What O(hypervisors) no longer has may have been moved to one of them, so it
+        stays known until another one has it. Has no effect with O(complete=false).
+    type: list
+    elements: str
+    default: []
+  left:
+    description: Hypervisors that have left the cloud. All that is known to be there is removed.
+    type: list
+    elements: str
+    default: []
   arriving:
     description:
       - By the name of a hypervisor, machines that are about to be moved to it, as M(brine.virt.virt_info) returns them.
@@ -58,6 +70,13 @@ options:
     description: By the name of a hypervisor, the names of machines that are no longer there.
     type: dict
     default: {}
+  unwritable:
+    description:
+      - What is done if the file cannot be written. V(fail) fails. V(warn) only warns, for who has something to do that
+        must not depend on it, such as to move machines.
+    type: str
+    choices: [fail, warn]
+    default: fail
 seealso:
   - plugin: brine.virt.domains
     plugin_type: inventory
@@ -69,7 +88,7 @@ EXAMPLES = r"""
 ---
 - name: Forget the machines of a hypervisor that will not come back
   brine.virt.virt_known_hosts:
-    hypervisors: {hv3: []}
+    left: [hv3]
   run_once: true
 """
 

@@ -256,8 +256,11 @@ def add_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> lis
 
 
 def add_arriving(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> list[str]:
-    """The lines of the file, and of each of these machines one that says it may be on this hypervisor soon."""
-    known = {(own.hypervisor, own.uuid) for own in map(_own, old) if own}
+    """The lines of the file, and of each of these machines one that says it may be on this hypervisor soon.
+
+    A key that it has left there, when it moved away, says nothing of that.
+    """
+    known = {(own.hypervisor, own.uuid) for own in map(_own, old) if own and own.name}
     added = [
         line
         for answer in answers
@@ -266,6 +269,11 @@ def add_arriving(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> 
         for line in _keyless_line(record, answer["hypervisor"])
     ]
     return [*old, *dict.fromkeys(added)]
+
+
+def without_hypervisors(lines: Sequence[str], left: t.Collection[str]) -> list[str]:
+    """The lines without all of those about these hypervisors."""
+    return [line for line in lines if not (own := _own(line)) or own.hypervisor not in left]
 
 
 def without_machines(lines: Sequence[str], gone: Mapping[str, t.Collection[str]]) -> list[str]:

@@ -67,6 +67,23 @@ def test_nothing_to_forget_makes_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_may_have_been_moved_to_a_silent_one_stays(tmp_path: Path) -> None:
+    """web1 has left hv1 and may be on hv2, as nobody knows; hv3 has left the cloud with db1."""
+    path = tmp_path / "keys"
+    path.write_text("".join(f"{line}\n" for line in [_line("web1", "hv1"), _comment("db1", "hv3"), OTHER]))
+    done, _said = _call(tmp_path, hypervisors={"hv1": []}, silent=["hv2"], left=["hv3"])
+    assert done["forgotten"] == {"hv3": ["db1"]}
+    assert path.read_text().splitlines() == [_line("web1", "hv1"), OTHER]
+
+
+@pytest.mark.slow
+def test_who_has_more_to_do_is_only_warned(tmp_path: Path) -> None:
+    options = {"path": "/proc/nowhere/keys", "arriving": {"hv1": [_machine("web1")]}, "unwritable": "warn"}
+    result, said = _call(tmp_path, **options)
+    assert not result["changed"] and "/proc/nowhere/keys cannot be written: No such file or directory" in said, said
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts 
     last_seen,
     merge_lines,
     update_known_hosts,
+    without_hypervisors,
     without_machines,
 )
 
@@ -360,6 +361,13 @@ def test_a_machine_that_is_about_to_move_is_known_in_both_places_until_it_has_ar
     after = add_lines(during, [_answer("hv2", _record(1), _record(2, host_keys=[]))])
     assert last_seen(after)["m1"] == ["hv2"]
     assert after[0] == _nameless(1, "hv1")
+    # What it has left on hv1 does not say that it is there: it may go back.
+    back = add_arriving(after, [_answer("hv1", _record(1))])
+    assert last_seen(back)["m1"] == ["hv2", "hv1"]
+    # Where the file is not brought up to date, all of that goes with a hypervisor that leaves.
+    assert without_hypervisors([*back, "# mine"], ["hv2"]) == [
+        line for line in [*back, "# mine"] if "brine.virt:hv2" not in line
+    ]
 
 
 @pytest.mark.parametrize("end", [" ", "\t", "\r", " \t\r"])
