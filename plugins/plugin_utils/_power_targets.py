@@ -70,7 +70,7 @@ def power_targets(
     where = " and ".join(asked) if asked and not missing else _ANSWERED
     twins = {} if names else _defined_twice(machines, scope, tags)
     targets = _names_but(scope, twins, elsewhere)
-    held_back = _held_back(scope, elsewhere, tags)
+    held_back = _held_back(scope, elsewhere, tags, starts=starts)
     if names:
         targets = {host: [] for host in scope}
         for name in dict.fromkeys(_name_of(word, scope) for word in names):
@@ -144,12 +144,25 @@ def _is_meant(record: Mapping[str, t.Any], in_state: Sequence[str]) -> bool:
 
 
 def _held_back(
-    scope: Mapping[str, Records], elsewhere: Mapping[tuple[str, str], str], tags: Sequence[str] = ()
+    scope: Mapping[str, Records],
+    elsewhere: Mapping[tuple[str, str], str],
+    tags: Sequence[str] = (),
+    *,
+    starts: bool = False,
 ) -> dict[str, str]:
-    """Who is not started, and why. tags: only machines with one of them are meant, or all."""
+    """Who is not started, and why. tags: only machines with one of them are meant, or all. starts: as of
+    power_targets."""
+
+    def words(host: str, name: str) -> str:
+        why, named = elsewhere[host, name], f"-e vm={name} -e on={host}"
+        if starts:
+            return f"it was left as it is, as it {why}. If it is the right one there, name it with {named}"
+        return (
+            f"it was not started, as it {why}. If it is the right one there: brine.virt.power {named} -e state=running"
+        )
+
     return {
-        f"{record['name']} on {host}": f"it was not started, as it {elsewhere[host, record['name']]}. If it is the "
-        f"right one there: brine.virt.power -e vm={record['name']} -e on={host} -e state=running"
+        f"{record['name']} on {host}": words(host, str(record["name"]))
         for host, records in scope.items()
         for record in records
         if (host, record["name"]) in elsewhere and (not tags or set(tags) & set(record.get("tags") or ()))

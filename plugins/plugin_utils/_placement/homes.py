@@ -16,7 +16,7 @@ from ...module_utils._model.spec.reading.machines import NEW_MACHINE
 from .capacity import HostCapacity
 from .hosts import LISTED_TWICE, is_left_over, is_one_hypervisor, was_asked
 from .need import Need
-from .options import PlacementOptions
+from .options import PlacementOptions, unseen_option
 
 # Of a machine's record.
 OFF_STATES = ("shutoff", "crashed")
@@ -223,7 +223,7 @@ def unseen(
     return None, (
         f"it may be on {' or '.join(silent)}, {no_answer(silent, silent)}; created on another one, it would exist "
         f"twice, with the same addresses. {remedy}, or name this machine's hypervisor, or place it with "
-        f"-e virt_unseen={machine.name}"
+        f"{unseen_option(machine.name)}"
     )
 
 
@@ -282,10 +282,10 @@ def silent_among(seen: t.Iterable[str | None], silent: Mapping[str, str]) -> lis
 
 def _way_out(machine: Machine, host: str, silent: Mapping[str, str]) -> str:
     if not was_asked(silent[host]):
-        return f"Run it without --limit, or place it with -e virt_unseen={machine.name}"
+        return f"Run it without --limit, or place it with {unseen_option(machine.name)}"
     return (
         f"Bring {host} back. If it is lost, take it out for good: brine.virt.retire -e from={host} -e lost=true. If "
-        f"you know that the machine is not there, place it with -e virt_unseen={machine.name}"
+        f"you know that the machine is not there, place it with {unseen_option(machine.name)}"
     )
 
 
@@ -334,6 +334,6 @@ def way_back(name: str, host: str) -> str:
     return (
         "Put that hypervisor back into the inventory. If it never comes back, take it out for good: "
         f"brine.virt.retire -e from={host} -e lost=true. If it has another name now, or you know that the machine is "
-        f"not there, add -e virt_unseen={name}. If it is another cloud that has a machine of this name there, give "
+        f"not there, add {unseen_option(name)}. If it is another cloud that has a machine of this name there, give "
         "each cloud its own file of host keys: known_hosts of its live inventory, and virt_known_hosts"
     )

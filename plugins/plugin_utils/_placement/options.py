@@ -89,17 +89,27 @@ def host_options(variables: t.Any, options: PlacementOptions, host: str) -> Host
 
 def read_unseen(value: t.Any, where: str, known: Collection[t.Any] | None = None) -> str | frozenset[str]:
     """What the user says of machines that may live where nobody answers: one of UNSEEN, or the names of those that are
-    placed, in a list or with commas between them. known: the names that there are. Raises InputError."""
+    placed, in a list or with commas between them; nothing is as to refuse.
+
+    known: the names that there are. Raises InputError.
+    """
+    if value is None:
+        return "refuse"
     if isinstance(value, str) and value in UNSEEN:
         return value
     given = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else [value]
     if not all(isinstance(name, (str, int)) and not isinstance(name, bool) for name in given):
         raise InputError(f"{value!r} is not a list of names", where=where, hint=_UNSEEN_HINT)
-    names = [str(name).strip() for name in given]
+    names = [name for name in (str(one).strip() for one in given) if name]
     unknown = [] if known is None else [name for name in names if name not in map(str, known)]
     if unknown:
         raise InputError(f"no machine of this run has the name {unknown[0]!r}", where=where, hint=_UNSEEN_HINT)
     return frozenset(names)
+
+
+def unseen_option(name: str) -> str:
+    """What a command line says to have one machine placed. With a comma a word of UNSEEN is a name."""
+    return f"-e virt_unseen={name}{',' if name in UNSEEN else ''}"
 
 
 def check_numbers(memory_reserve_mib: int, memory_ratio: float, vcpu_ratio: float, prefix: str) -> None:

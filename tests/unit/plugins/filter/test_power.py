@@ -268,6 +268,9 @@ def test_what_may_run_on_a_hypervisor_that_says_nothing_is_not_started(silent: d
         assert found["targets"] == {}
         assert found["left_out"]["web1 on hv1"].startswith("it was not started, as it may run on hv3, where")
         assert found["left_out"]["web3 on hv1"].startswith("it was not started, as it may run on hv0, where")
+        # Whoever means a snapshot is not told to start it.
+        other = targets(cloud, state="reset", starts=True, **given, **known)["left_out"]["web1 on hv1"]
+        assert other.startswith("it was left as it is, as it may run on hv3") and other.endswith("-e vm=web1 -e on=hv1")
     # The user knows where it is; what runs, runs there; and what is stopped runs nowhere.
     assert targets(cloud, vm="web1", on="hv1", state="running", **known)["targets"] == {"hv1": ["web1"]}
     assert targets(cloud, vm="web1", state="stopped", **known)["targets"] == {"hv1": ["web1"]}
