@@ -90,8 +90,8 @@ def restore_twins_filter(
     unseen: t.Any = "refuse",
 ) -> list[str]:
     """A sentence for each hypervisor that has the machine, or may have it; see restore_twins.yml."""
-    found = restore_twins(results, target, name, uuid)
     options = PlacementOptions(unseen=read_unseen(unseen, "virt_unseen"))
+    found = restore_twins(results, target, name, uuid, unseen=options.places_unseen(str(name)))
     return found + seen_elsewhere(results, target, name, last_seen or {}, options)
 
 

@@ -154,8 +154,12 @@ def _backup_words(machine: Machine) -> str:
     return ", ".join(parts)
 
 
-def restore_twins(results: t.Any, target: str, name: str | None, uuid: str | None) -> list[str]:
+def restore_twins(
+    results: t.Any, target: str, name: str | None, uuid: str | None, *, unseen: bool = False
+) -> list[str]:
     """Why a machine is not to be restored: another hypervisor has it, or may have it. A sentence each.
+
+    unseen: the user knows that it is not where nobody answers.
 
     results: registered results of virt_info by the hypervisors' names. target: the hypervisor that it is restored to.
     name, uuid: of the restored machine, None for a single disk. Raises InputError.
@@ -170,6 +174,7 @@ def restore_twins(results: t.Any, target: str, name: str | None, uuid: str | Non
                 what = f"machine {name}" if record["name"] == name else f"machine {record['name']}, with the same UUID,"
                 found.append(f"{what} is on {host}, so {name} is not restored on {target}.")
     for host, reason in silent.items():
-        if host != target:
-            found.append(printable_line(f"{host} may have {name} already: {reason}."))
+        if host != target and not unseen:
+            may_have = printable_line(f"{host} may have {name} already: {reason}.")
+            found.append(f"{may_have} If you know that it is not there, add -e virt_unseen={name}.")
     return found

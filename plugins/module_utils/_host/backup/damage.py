@@ -51,7 +51,8 @@ def note_damage(backups: Backups, manifest: Manifest, exc: DamagedError) -> Virt
         return exc
     except OSError as failed:
         return DamagedError(
-            f"{exc.what}, which cannot be noted beside it: {failed.strerror}", hint="Make a full backup (kind: full)"
+            f"{exc.what}, which cannot be noted beside it: {failed.strerror}",
+            hint="Make a full backup (kind: full, -e full=true in the playbook)",
         )
     return exc
 

@@ -168,7 +168,10 @@ def _verify(plan: RestorePlan, options: RestoreOptions, stop: threading.Event, m
         others = [name for name in own if name != plan.manifest.id and not backups.damage_of(name)]
         if not others:
             raise
-        raise DamagedError(exc.what, hint=f"To restore the newest of the others: backup: {others[0]}") from exc
+        raise DamagedError(
+            exc.what,
+            hint=f"To restore the newest of the others: backup: {others[0]}, -e backup={others[0]} in the playbook",
+        ) from exc
 
 
 class _Restore:

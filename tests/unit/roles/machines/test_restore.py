@@ -68,7 +68,8 @@ def test_one_that_a_limit_leaves_out_may_have_it(tmp_path: Path, limit: list[str
     output = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == status, output
     assert (
-        "hv2 may have web1 already: did not answer: it was not asked (--limit). Nothing was restored." in output
+        "hv2 may have web1 already: did not answer: it was not asked (--limit). If you know that it is not there, add "
+        "-e virt_unseen=web1. Nothing was restored." in output
     ) is bool(status)
 
 

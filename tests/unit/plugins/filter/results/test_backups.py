@@ -88,8 +88,9 @@ def test_who_else_has_it() -> None:
     assert restore_twins(results, "hv1", "web1", UUID) == [
         "machine web1 is on hv2, so web1 is not restored on hv1.",
         "machine renamed, with the same UUID, is on hv3, so web1 is not restored on hv1.",
-        "hv4 may have web1 already: did not answer: no way.",
+        "hv4 may have web1 already: did not answer: no way. If you know that it is not there, add -e virt_unseen=web1.",
     ]
+    assert len(restore_twins(results, "hv1", "web1", UUID, unseen=True)) == 2
     assert restore_twins(results, "hv1", None, None) == []
     assert restore_twins({"hv1": found(("web1", UUID)), "hv2": found()}, "hv1", "web1", UUID) == []
 
@@ -106,6 +107,9 @@ def test_where_it_was_seen_that_nobody_asks_any_more_it_may_run() -> None:
     ]
     for unseen in ("web1", "place", ["web1"]):
         assert twins(results, "hv1", "web1", UUID, last_seen=seen, unseen=unseen) == []
+        silent = {**results, "hv3": {"unreachable": True, "msg": "no route"}}
+        assert twins(silent, "hv1", "web1", UUID, last_seen=seen, unseen=unseen) == []
+    assert len(twins(silent, "hv1", "web1", UUID, last_seen=seen, unseen="web2")) == 1
     # Where it is, it is replaced; one disk is no machine; others have other names; and all are asked.
     assert twins({**results, "hv1": found(("web1", UUID))}, "hv1", "web1", UUID, last_seen=seen) == []
     assert twins(results, "hv1", None, None, last_seen=seen) == []

@@ -203,7 +203,7 @@ def test_what_cannot_be_noted_is_said(machine: BackupHost, monkeypatch: pytest.M
         patch.setattr(damage, "write_whole", fail)
         assert str(verify(machine).error) == (
             f"{path} has another content than when the backup was made, which cannot be noted beside it: Read-only "
-            "file system. Make a full backup (kind: full)"
+            "file system. Make a full backup (kind: full, -e full=true in the playbook)"
         )
     verify(machine)
     path.write_bytes(before)

@@ -337,7 +337,9 @@ def test_what_a_restore_finds_damaged_is_remembered_until_all_of_it_is_whole(mac
         bring_back(machine, disk="vda")
     assert known()
     add_backup(machine.destination, FULL, 1, uuid=UUID)
-    with pytest.raises(HostError, match=f"To restore the newest of the others: backup: {FULL}$"):
+    with pytest.raises(
+        HostError, match=f"To restore the newest of the others: backup: {FULL}, -e backup={FULL} in the "
+    ):
         bring_back(machine, disk="vda", backup=image.parent.name)
     image.write_bytes(before)
     # It does not read all of it.
