@@ -41,8 +41,12 @@ description:
   - >-
     Two machines of the same name on two hypervisors are never merged. Both are listed as C(<name>_<hypervisor>), with a
     warning. So is a machine that has the name of another host or of a group in the inventory, or a name with another
-    meaning for Ansible, such as C(localhost) or an address. A host in the group C(virt_machines) of the inventory
-    parsed before is taken to be the machine of that name.
+    meaning for Ansible, such as C(localhost), an address, or C(..), by which it would read other hosts' variables; and
+    one with the name that O(known_hosts) knows another machine by, on a hypervisor that does not answer. A host in the
+    group C(virt_machines) of the inventory parsed before is taken to be the machine of that name.
+  - >-
+    Only the sources that are parsed before are known. So this one has to be the last of them, also where it names its
+    hypervisors itself: or whoever has taken over a hypervisor could list a machine with the name of one of your hosts.
   - One machine that several configuration files list is one host, with the groups and variables of all of them.
   - >-
     Addresses that come from the guest agent or from ARP are only claims of the guest. They become C(ansible_host) only
@@ -238,6 +242,7 @@ cache_connection: ~/.cache/brine-virt
 cache_timeout: 60
 """
 
+import contextlib
 import functools
 import os
 import re
@@ -280,7 +285,11 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
     with_group,
     with_last_answers,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import update_known_hosts
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import (
+    known_on,
+    read_lines,
+    update_known_hosts,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.selection import (
     HostSelection,
     described_machines,
@@ -471,7 +480,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         stale = {answer["hypervisor"]: answer.get("stale_since") for answer in answers}
         for text in (text for answer in answers for text in warn_of_unread(answer)):
             self._warn(text)
-        for named in self._named_hosts(answers):
+        for named in self._named_hosts(answers, known_hosts):
             if named.warning:
                 self._warn(named.warning)
             host = self._data.add_host(named.host)
@@ -512,8 +521,16 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
         return of
 
-    def _named_hosts(self, answers: list[dict[str, t.Any]]) -> list[NamedHost]:
+    def _named_hosts(self, answers: list[dict[str, t.Any]], known_hosts: str | None) -> list[NamedHost]:
         """The machines that the user wants listed, each with the name of its host."""
+        silent = [answer["hypervisor"] for answer in answers if answer["error"] is not None]
+        lines: list[str] = []
+        if silent and known_hosts:
+            # Nothing else depends on it, and whatever is wrong with it was said.
+            with contextlib.suppress(OSError):
+                lines = read_lines(known_hosts)
+        # One that is named here is not a machine, whether another source has it as a host or is read later.
+        taken = taken_names(self._data) | {answer["hypervisor"] for answer in answers}
         selection = HostSelection(
             read_filters(self.get_option("filters")),
             read_hostnames(self.get_option("hostnames")),
@@ -522,7 +539,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         )
         try:
             named = selection.hosts(
-                listed_machines(answers), self._host_vars(), taken_names(self._data), described_machines(self._data)
+                listed_machines(answers),
+                self._host_vars(),
+                taken,
+                described_machines(self._data),
+                known_on(lines, silent),
             )
         except VirtError as exc:
             raise AnsibleParserError(str(exc)) from None

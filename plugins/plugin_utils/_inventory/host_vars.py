@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import shlex
@@ -39,8 +40,25 @@ _MAGIC_VARIABLES = frozenset(
         "role_names",
         "role_path",
         "vars",
+        # What templates call, which a variable of the name would hide.
+        "cycler",
+        "dict",
+        "joiner",
+        "lipsum",
+        "lookup",
+        "namespace",
+        "now",
+        "q",
+        "query",
+        "range",
+        "undef",
     }
 )
+# Ansible reads what host_vars has under the name of a host, be that a path: with a slash or of dots alone it leads
+# elsewhere, and with the end of a file to the variables of another host (find_vars_files in its DataLoader). To ssh,
+# what begins with a dash is an option.
+_FOREIGN = re.compile(r"[/\0\r\n]|^-")
+_FILE_NAME = re.compile(r"\.*|.*(\.(ya?ml|json)|~)", re.DOTALL | re.IGNORECASE)
 # Where an address comes from that no guest can choose: the machine's own seed, and the leases of the hypervisor's DHCP
 # servers, which are theirs to give. What its agent says and what it answers to ARP are the guest's own claims.
 _ORIGINS_BEYOND_THE_GUEST = frozenset({"static", "lease"})
@@ -129,8 +147,20 @@ def counting_address(record: Mapping[str, t.Any], *, verified: bool | None = Non
     verified: whether what only the guest claims counts as well; by default where SSH could check who answers there.
     """
     if record.get("host_keys") if verified is None else verified:
-        return record.get("address")
-    return _address_beyond_the_guest(record)
+        return _plain_address(record.get("address"))
+    return _plain_address(_address_beyond_the_guest(record))
+
+
+def _plain_address(text: t.Any) -> str | None:
+    """An address, if it is one: it becomes an argument of ssh, and a record may be what a hypervisor has said."""
+    # A zone may be any text, and a number is one, too.
+    if not isinstance(text, str) or "%" in text:
+        return None
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return text
 
 
 def _address_beyond_the_guest(record: Mapping[str, t.Any]) -> str | None:
@@ -216,36 +246,39 @@ def name_hosts(
     taken: Collection[str] = (),
     name_of: Callable[[ListedMachine], str | None] = lambda _machine: None,
     described: Mapping[tuple[str, str], str] | None = None,
+    elsewhere: Mapping[str, Collection[str]] | None = None,
 ) -> list[NamedHost]:
     """An inventory name for every one of these machines; no two share one.
 
     machines: as listed_machines() has them. taken: names that mean something else already, beside those that no machine
     can have. name_of: what a machine is to be called, None for its own name. One whose name is taken, or is also that
     of another machine, is listed as ``<name>_<hypervisor>``. described: by hypervisor and UUID, the hosts that another
-    configuration file has made: a machine is one host, whoever lists it.
+    configuration file has made: a machine is one host, whoever lists it. elsewhere: by name, the UUIDs of machines that
+    are known to be where nobody answers: no other machine takes their names.
     """
-    described = described or {}
+    described, elsewhere = described or {}, elsewhere or {}
     known = [(one, host) for one in machines if (host := described.get((one.hypervisor, one.record["uuid"])))]
     if known:
         others = [one for one in machines if (one.hypervisor, one.record["uuid"]) not in described]
         again = [NamedHost(host, one.hypervisor, one.uri, one.record) for one, host in known]
-        return [*again, *name_hosts(others, taken, name_of)]
+        return [*again, *name_hosts(others, taken, name_of, elsewhere=elsewhere)]
     names = [name_of(machine) or machine.record["name"] for machine in machines]
     homes: dict[str, list[str]] = {}
     for name, (hypervisor, _uri, _record) in zip(names, machines, strict=True):
         homes.setdefault(name, []).append(hypervisor)
-    meanings = {name: reserved_meaning(name) for name in homes}
+    meanings = {name: _other_meaning(name) for name in homes}
     taken = {*taken, *(name for name, meaning in meanings.items() if meaning)}
     # Names that nobody disputes come first: a qualified name gives way to them.
     used = {name for name, where in homes.items() if len(where) == 1 and name not in taken} | taken
     named = []
     for name, (hypervisor, uri, record) in zip(names, machines, strict=True):
-        if name not in taken and len(homes[name]) == 1:
+        another = name in elsewhere and record["uuid"] not in elsewhere[name]
+        if name not in taken and len(homes[name]) == 1 and not another:
             named.append(NamedHost(name, hypervisor, uri, record))
             continue
-        host = f"{name}_{hypervisor}"
+        host = f"{_FOREIGN.sub('_', name)}_{hypervisor}"
         if host in used:
-            host = f"{host}_{record['uuid']}"
+            host = f"{host}_{_FOREIGN.sub('_', record['uuid'])}"
         used.add(host)
         if homes[name].count(hypervisor) > 1:
             reason = f"{homes[name].count(hypervisor)} machines on {hypervisor} are to be called {name}"
@@ -253,12 +286,22 @@ def name_hosts(
             reason = f"There is a machine {name} on each of {', '.join(homes[name])}"
         elif meanings[name]:
             reason = f"The name of machine {name} on {hypervisor} is {meanings[name]}"
+        elif another:
+            reason = f"Another machine {name} was last seen on a hypervisor that does not answer"
         else:
             reason = f"The name of machine {name} on {hypervisor} is that of another host or group of the inventory"
         named.append(
             NamedHost(host, hypervisor, uri, record, f"{reason}; the one on {hypervisor} is listed as {host}.")
         )
     return named
+
+
+def _other_meaning(name: str) -> str | None:
+    """What a name means already, as of reserved_meaning, to an inventory too."""
+    meaning = reserved_meaning(name)
+    if meaning is None and (_FOREIGN.search(name) or _FILE_NAME.fullmatch(name)):
+        return "that of a file or an option"
+    return meaning
 
 
 def listed_machines(answers: Sequence[Mapping[str, t.Any]]) -> list[ListedMachine]:

@@ -121,6 +121,16 @@ def last_seen(lines: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+def known_on(lines: Sequence[str], hypervisors: t.Collection[str]) -> dict[str, set[str]]:
+    """By name, the UUIDs of the machines that the file knows on these hypervisors."""
+    found: dict[str, set[str]] = {}
+    for line in lines:
+        own = _own(line)
+        if own and own.name and own.hypervisor in hypervisors:
+            found.setdefault(own.name, set()).add(own.uuid)
+    return found
+
+
 @dataclass(frozen=True)
 class _Own:
     """What a line of ours is about. name: None where none is known."""

@@ -114,16 +114,17 @@ class HostSelection:
         vars_of: Callable[[ListedMachine], Mapping[str, t.Any]],
         taken: Collection[str],
         described: Mapping[tuple[str, str], str] | None = None,
+        elsewhere: Mapping[str, Collection[str]] | None = None,
     ) -> list[NamedHost]:
         """Those of these machines that are listed, each with the name of its host. Raises InputError where strict.
 
-        vars_of: the host variables of a machine. taken: names that mean something else already. described: as in
-        name_hosts.
+        vars_of: the host variables of a machine. taken: names that mean something else already. described, elsewhere:
+        as in name_hosts.
         """
         if not self._filters and not self._hostnames:
-            return name_hosts(machines, taken, described=described)
+            return name_hosts(machines, taken, described=described, elsewhere=elsewhere)
         listed = [machine for machine in machines if self.includes(vars_of(machine))]
-        return name_hosts(listed, taken, lambda machine: self.name(vars_of(machine)), described)
+        return name_hosts(listed, taken, lambda machine: self.name(vars_of(machine)), described, elsewhere)
 
     def includes(self, variables: Mapping[str, t.Any]) -> bool:
         """Whether the machine with these host variables is listed: the first filter that is true for it says so.

@@ -133,6 +133,17 @@ def test_all_modular_daemons_are_started(hosts: Hosts) -> None:
     assert started(done) == set(SAID["units"]["modular"]) - left
 
 
+def test_what_a_host_calls_its_distribution_chooses_no_file_of_the_controller(hosts: Hosts) -> None:
+    """It would be read as variables of that host, with whatever secrets of others it has."""
+    (hosts.place / "other.yml").write_text("virt_hypervisor_secret_of_another: read\n")
+    for said in (f"{hosts.place}/other", f"../../../../../../../../../..{hosts.place}/other"):
+        facts = {**SAID["hosts"]["rhel9"]["facts"], "distribution": said, "architecture": "x86_64"}
+        facts["python"] = {"executable": "/usr/bin/python3"}
+        done = hosts.run("rhel9", ansible_facts=facts)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "secret_of_another" not in done.stdout, done.stdout
+
+
 @pytest.mark.parametrize("name", ["ubuntu2404", "fedora43", "rhel9", "sles16"])
 def test_a_host_with_the_packages(hosts: Hosts, name: str) -> None:
     settings: dict[str, t.Any] = {"virt_hypervisor_start_order": True, "virt_hypervisor_libvirt_guests": True}

@@ -196,6 +196,23 @@ def test_a_machine_named_like_something_else_does_not_become_it(plugin: Inventor
         assert "ansible_host" not in plugin.inventory.hosts["hv1"].get_vars()
 
 
+def test_a_machine_does_not_become_a_hypervisor_that_another_source_is_yet_to_list(plugin: InventoryModule) -> None:
+    assert plugin.inventory is not None
+    plugin.populate([_answer("hv1", _machine("hv2")), _answer("hv2")], None)
+    assert set(plugin.inventory.hosts) == {"hv2_hv1"}
+
+
+@pytest.mark.parametrize(("known", "host"), [(UUID, "db1"), (UUID.replace("7", "8"), "db1_hv1")])
+def test_while_a_hypervisor_is_silent_nobody_becomes_a_machine_of_it(
+    plugin: InventoryModule, tmp_path: Path, known: str, host: str
+) -> None:
+    assert plugin.inventory is not None
+    (tmp_path / "keys").write_text(f"# virt-{known} brine.virt:hv2 db1\n")
+    silent = {**_answer("hv2"), "machines": None, "error": "no route"}
+    plugin.populate([_answer("hv1", _machine("db1")), silent], str(tmp_path / "keys"))
+    assert set(plugin.inventory.hosts) == {host}
+
+
 def test_a_host_that_the_user_calls_a_machine_is_the_machine(plugin: InventoryModule) -> None:
     assert plugin.inventory is not None
     plugin.inventory.add_group("virt_machines")

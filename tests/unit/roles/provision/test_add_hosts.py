@@ -116,6 +116,21 @@ def test_where_a_machine_is_stays_known_without_a_live_inventory(tmp_path: Path)
         assert f"changed={changed} " in output
 
 
+def test_where_a_new_machine_was_seen_before_is_forgotten(tmp_path: Path) -> None:
+    """The user has said that it is not there. Of one that was there before nothing is said."""
+    known_hosts = tmp_path / "keys"
+    known = [f"# virt-{OTHER} brine.virt:hv9 {name}" for name in ("web1", "web2")]
+    known_hosts.write_text("".join(f"{line}\n" for line in known))
+    variables = hypervisor(made("web1", nics=[], vcpus=1), made("web2", uuid=OTHER.replace("8", "9"), nics=[], vcpus=1))
+    variables["virt_provision_plan"]["new_by_host"] = {"hv1": [{"name": "web1"}]}
+    inventory = {"hypervisors": {"hosts": {"hv1": variables}}, "all": {"vars": {"virt_known_hosts": str(known_hosts)}}}
+    output = ansible(tmp_path, inventory, [ADD_HOSTS], "--check")
+    assert known_hosts.read_text().splitlines() == known, output
+    output = ansible(tmp_path, inventory, [ADD_HOSTS])
+    found = known_hosts.read_text().splitlines()
+    assert known[0] not in found and known[1] in found, output
+
+
 @pytest.mark.parametrize("source", ["ansible.cfg", "variable"])
 def test_ssh_finds_the_host_keys_whatever_the_users_arguments_are(tmp_path: Path, source: str) -> None:
     users = "-o UserKnownHostsFile=/dev/null"

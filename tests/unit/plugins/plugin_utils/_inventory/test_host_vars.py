@@ -88,6 +88,15 @@ def test_which_addresses_count_where_no_host_key_is_known(origin: str, counts: b
         assert found.get("ansible_host") == ("192.0.2.7" if counts or trust else None)
 
 
+@pytest.mark.parametrize("address", ["-oProxyCommand=id", "fe80::1%$(id)", "db1", 7])
+def test_what_is_no_address_is_none(address: t.Any) -> None:
+    """A hypervisor may have said it, and it would be an argument of ssh."""
+    nics = [{"addresses": [{"address": address, "origin": "static"}]}]
+    for keys in ([], RECORD["host_keys"]):
+        record = {**RECORD, "address": address, "addresses": [address], "nics": nics, "host_keys": keys}
+        assert "ansible_host" not in host_vars(record, hypervisor="hv1", uri="u", known_hosts="/kh")
+
+
 def test_what_is_known_of_a_machine_has_the_prefix() -> None:
     variables = host_vars(
         {**RECORD, "variables": {"http_port": 8080, "virt_state": "lie", "hostvars": 1, "no-name": 1}},
@@ -117,6 +126,7 @@ def test_what_is_known_of_a_machine_has_the_prefix() -> None:
         ("virt_name", False),
         ("inventory_hostname", False),
         ("groups", False),
+        ("lookup", False),
         ("1st", False),
         ("with-dash", False),
         ("with blank", False),
@@ -189,6 +199,10 @@ def _answer(hypervisor: str, *names: str) -> dict[str, t.Any]:
         ([_answer("hv1", "localhost", "a")], (), ["localhost_hv1", "a"]),
         ([_answer("hv1", "Localhost", "127.0.0.1", "ALL")], (), ["Localhost_hv1", "127.0.0.1_hv1", "ALL_hv1"]),
         ([_answer("hv1", "virt_running", "virt_on_hv1")], (), ["virt_running_hv1", "virt_on_hv1_hv1"]),
+        # Ansible reads host_vars/<name>, and ssh takes a dash for an option.
+        ([_answer("hv1", "..", "a/../b", "/c")], (), [".._hv1", "a_.._b_hv1", "_c_hv1"]),
+        ([_answer("hv1", "db1.yml", "db1.JSON", "d~")], (), ["db1.yml_hv1", "db1.JSON_hv1", "d~_hv1"]),
+        ([_answer("hv1", "-oA=b", "a.old", ".a", "a-b")], (), ["_oA=b_hv1", "a.old", ".a", "a-b"]),
     ],
 )
 def test_no_two_machines_share_a_name(
@@ -197,6 +211,16 @@ def test_no_two_machines_share_a_name(
     named = name_hosts(listed_machines(answers), taken)
     assert [one.host for one in named] == hosts
     assert all((one.warning is None) == (one.host == one.record["name"]) for one in named)
+
+
+def test_nobody_takes_the_name_of_a_machine_that_is_known_where_nobody_answers() -> None:
+    machines = listed_machines([_answer("hv1", "a", "b")])
+    known = {"a": {"hv1-a"}, "b": {"hv2-b"}}
+    moved, another = name_hosts(machines, elsewhere=known)
+    assert (moved.host, moved.warning, another.host) == ("a", None, "b_hv1")
+    assert another.warning == (
+        "Another machine b was last seen on a hypervisor that does not answer; the one on hv1 is listed as b_hv1."
+    )
 
 
 def test_machines_are_called_as_the_user_wants_and_no_two_the_same() -> None:
