@@ -270,6 +270,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars im
     is_unread,
     known_hosts_path,
     listed_machines,
+    without_path,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import (
     HypervisorEntry,
@@ -323,6 +324,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     """Options, then answers as plain data (asked or cached), then hosts: the three never mix."""
 
     NAME = "brine.virt.domains"
+
+    @staticmethod
+    def _sanitize_group_name(name: str) -> str:
+        """Of the groups in keyed_groups: whoever has written a machine's tags or title may have chosen their names."""
+        return t.cast("str", to_safe_group_name(without_path(name)))
 
     def verify_file(self, path: str) -> bool:
         """Whether the file is one of ours, by its name."""

@@ -304,6 +304,12 @@ def _other_meaning(name: str) -> str | None:
     return meaning
 
 
+def without_path(name: str) -> str:
+    """A name that leads to no file but its own, where Ansible looks for variables by it."""
+    name = _FOREIGN.sub("_", name)
+    return re.sub("[.~]", "_", name) if _FILE_NAME.fullmatch(name) else name
+
+
 def listed_machines(answers: Sequence[Mapping[str, t.Any]]) -> list[ListedMachine]:
     """The machines of all answers, each with where it is: hypervisor and URI.
 

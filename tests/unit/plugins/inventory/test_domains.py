@@ -196,6 +196,15 @@ def test_a_machine_named_like_something_else_does_not_become_it(plugin: Inventor
         assert "ansible_host" not in plugin.inventory.hosts["hv1"].get_vars()
 
 
+@pytest.mark.parametrize(
+    ("title", "group"), [("..", "__"), ("a/../db", "a_.._db"), ("db.yml", "db_yml"), ("front-end 1.0", "front-end 1.0")]
+)
+def test_a_group_is_no_path_to_the_variables_of_others(plugin: InventoryModule, title: str, group: str) -> None:
+    plugin._options["keyed_groups"] = [{"key": trust_as_template("virt_title"), "prefix": "", "separator": ""}]
+    plugin.populate([_answer("hv1", _machine("web1", title=title))], None)
+    assert group in _groups(plugin, "web1")
+
+
 def test_a_machine_does_not_become_a_hypervisor_that_another_source_is_yet_to_list(plugin: InventoryModule) -> None:
     assert plugin.inventory is not None
     plugin.populate([_answer("hv1", _machine("hv2")), _answer("hv2")], None)
