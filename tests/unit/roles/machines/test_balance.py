@@ -77,7 +77,8 @@ module.exit_json(changed=True, machines=found)
 def options_of(file: str) -> dict[str, t.Any]:
     """What a file of tasks gives virt_migrate."""
     tasks = yaml.safe_load((PLAYBOOKS / "tasks" / file).read_text(encoding="utf-8"))
-    return next(task["brine.virt.virt_migrate"] for task in tasks if "brine.virt.virt_migrate" in task)
+    all_of_it = [inner for task in tasks for inner in task.get("block", [task])]
+    return next(task["brine.virt.virt_migrate"] for task in all_of_it if "brine.virt.virt_migrate" in task)
 
 
 def balance(

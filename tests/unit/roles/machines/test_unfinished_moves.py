@@ -100,6 +100,13 @@ def test_where_a_machine_went_is_known_though_another_one_could_not_be_moved(tmp
     assert found == [line("db1", "hv3"), line("db2", "hv1"), line("db2", "hv2"), line("web9", "hv2")]
 
 
+def test_balance_makes_no_move_after_one_that_fails(tmp_path: Path) -> None:
+    moves = [{"name": "db2", "source": "hv1", "target": "hv2"}, {"name": "db1", "source": "hv1", "target": "hv3"}]
+    done, _check = play(tmp_path, "balance.yml", {**MOVES, "moves": moves, "unfinished": {}}, ["db2"])
+    assert done.returncode == 2 and '"moved": ["db1"]' not in done.stdout, done.stdout
+    assert (tmp_path / "keys").read_text().splitlines() == [line("db2", "hv2")]
+
+
 def test_a_file_that_cannot_be_written_keeps_no_machine_from_moving(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done, _check = play(tmp_path, "migrate.yml", MOVES, [], virt_known_hosts=str(tmp_path / "file/keys"))
