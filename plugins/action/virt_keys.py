@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._ca.sign import Certifi
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, CaStore, locked, open_ca_store
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.taken import require_free
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.trust import TrustState, decide_trust
+from ansible_collections.brine.virt.plugins.plugin_utils._said_by_hosts import require_own_word
 
 _MODULE = "brine.virt.virt_keys"
 _MOST_DAYS = 36500
@@ -54,6 +55,7 @@ class ActionModule(ActionBase):
         """The result of the module."""
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
+        require_own_word(task_vars)
         _spec, options = self.validate_argument_spec(ARGUMENTS, required_together=REQUIRED_TOGETHER)
         if options["exchange"] is not None:
             raise AnsibleActionFail("exchange: not for tasks")

@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts 
     without_hypervisors,
     without_machines,
 )
+from ansible_collections.brine.virt.plugins.plugin_utils._said_by_hosts import require_own_word
 
 _NOT_KEPT = "Where machines are now is not kept there, and not known while their hypervisors do not answer"
 
@@ -36,6 +37,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """See the module's documentation."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
+        require_own_word(task_vars)
         _spec, arguments = self.validate_argument_spec(
             {
                 "path": {"type": "path", "default": "~/.ssh/known_hosts.d/brine-virt"},

@@ -242,7 +242,6 @@ cache_connection: ~/.cache/brine-virt
 cache_timeout: 60
 """
 
-import contextlib
 import functools
 import os
 import re
@@ -287,7 +286,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
     with_last_answers,
 )
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import (
-    known_on,
+    known_elsewhere,
     read_lines,
     update_known_hosts,
 )
@@ -363,14 +362,16 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for text in silent:
             self._warn(text)
         known_hosts = known_hosts_path(self._templated("known_hosts"), os.path.dirname(os.path.abspath(path)))
+        known: list[str] = []
         if known_hosts:
             try:
+                known = read_lines(known_hosts)
                 update_known_hosts(known_hosts, of_now(answers), drop_gone=fresh)
             except OSError as exc:
                 self.display.warning(
                     f"The machines' host keys cannot be written to {known_hosts}: {exc.strerror or exc}"
                 )
-        self.populate(answers, known_hosts)
+        self.populate(answers, known_hosts, known)
 
     def _warn(self, text: str) -> None:
         """Warn of what names a machine: nobody but its hypervisor has looked at its name."""
@@ -475,8 +476,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     # hosts
 
-    def populate(self, answers: list[dict[str, t.Any]], known_hosts: str | None) -> None:
-        """Make hosts of the answers' records. What comes from machines is plain text, never a template."""
+    def populate(self, answers: list[dict[str, t.Any]], known_hosts: str | None, known: t.Sequence[str] = ()) -> None:
+        """Make hosts of the answers' records. What comes from machines is plain text, never a template.
+
+        known: the lines of the file of host keys before these answers.
+        """
         strict = self.get_option("strict")
         compose, groups, keyed_groups = (self.get_option(name) for name in ("compose", "groups", "keyed_groups"))
         safe_names: dict[str, str] = {}
@@ -486,7 +490,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         stale = {answer["hypervisor"]: answer.get("stale_since") for answer in answers}
         for text in (text for answer in answers for text in warn_of_unread(answer)):
             self._warn(text)
-        for named in self._named_hosts(answers, known_hosts):
+        for named in self._named_hosts(answers, known):
             if named.warning:
                 self._warn(named.warning)
             host = self._data.add_host(named.host)
@@ -527,14 +531,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
         return of
 
-    def _named_hosts(self, answers: list[dict[str, t.Any]], known_hosts: str | None) -> list[NamedHost]:
+    def _named_hosts(self, answers: list[dict[str, t.Any]], known: t.Sequence[str]) -> list[NamedHost]:
         """The machines that the user wants listed, each with the name of its host."""
-        silent = [answer["hypervisor"] for answer in answers if answer["error"] is not None]
-        lines: list[str] = []
-        if silent and known_hosts:
-            # Nothing else depends on it, and whatever is wrong with it was said.
-            with contextlib.suppress(OSError):
-                lines = read_lines(known_hosts)
         # One that is named here is not a machine, whether another source has it as a host or is read later.
         taken = taken_names(self._data) | {answer["hypervisor"] for answer in answers}
         selection = HostSelection(
@@ -549,7 +547,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 self._host_vars(),
                 taken,
                 described_machines(self._data),
-                known_on(lines, silent),
+                known_elsewhere(known, of_now(answers)),
             )
         except VirtError as exc:
             raise AnsibleParserError(str(exc)) from None

@@ -16,6 +16,7 @@ from ..module_utils._base.errors import VirtError
 from ..module_utils._host.images.stream import ProgressCallback, no_progress
 from ..module_utils._host.progress import ProgressMeter
 from ._progress import follow_size, host_of, is_watched, progress_shown, show_of
+from ._said_by_hosts import require_own_word
 from ._withhold import Withheld, require_options
 
 TaskVars = dict[str, t.Any] | None
@@ -38,6 +39,7 @@ class SendingAction(ActionBase):
         """The result of the module."""
         super().run(tmp, task_vars)
         try:
+            require_own_word(task_vars)
             require_options(self._task.args)
             return self.have(task_vars)
         except AnsibleActionFail as exc:

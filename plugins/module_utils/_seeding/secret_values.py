@@ -71,8 +71,10 @@ _LINE = re.compile(
     r"""(?P<value>\S.*?)(?P<end>(?P=quote)[ \t]*[,}]*(?:[ \t]\#.*)?[ \t]*\r?)$""",
     re.MULTILINE,
 )
-# What crypt(5) makes of a password, by the methods that it knows; such a text is known wherever it stands.
-_HASH = re.compile(r"\$(?:1|2[abxy]|5|6|7|y|gy|md5|sha1|argon2id?)\$[A-Za-z0-9./$,=+-]{20,360}(?<!,)")
+# A key further on in a line: of JSON or YAML on one line, a connection's options, an assignment, an element of XML.
+_KEY = re.compile(r"""(?<![\w-])(?P<key>[\w-]+)["']?\]?[ \t]*(?:=>|[:=>])[ \t]*""")
+# What crypt(5) or htpasswd make of a password, by the methods that they know: such a text is known wherever it stands.
+_HASH = re.compile(r"\$(?:1|2[abxy]|5|6|7|y|gy|md5|sha1|apr1|argon2id?)\$[A-Za-z0-9./$,=+-]{20,360}(?<!,)")
 # Options that are data, where a text with a secret's name in it was to be data too; and what is text in them.
 _DATA_OPTIONS = ("seed", "graphics")
 _TEXTS_IN_DATA = ("content", "run_commands")
@@ -228,7 +230,7 @@ def _taken_out(value: t.Any, key: str, take_out: TakeOut) -> t.Any:
     value = _PRIVATE_KEY.sub(lambda match: str(take_out(match.group(), (match.group(),))), value)
     if name == "content":
         # Of a file that nobody has called secret, with secrets in its lines: a key of WireGuard, for example.
-        value = _LINE.sub(lambda match: _of_line(match, take_out), value)
+        value = "\n".join(_of_line(line, take_out) for line in value.split("\n"))
     return _HASH.sub(lambda match: str(take_out(match.group(), (match.group(),))), value)
 
 
@@ -243,10 +245,26 @@ def _is_content(value: t.Any) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool) and value != ""
 
 
-def _of_line(match: re.Match[str], take_out: TakeOut) -> str:
-    if not is_secret_name(match["key"]):
-        return match.group()
-    return f"{match['begin']}{take_out(match['value'], _texts(match['value']))}{match['end']}"
+def _of_line(line: str, take_out: TakeOut) -> str:
+    span = _secret_in(line)
+    if span is None:
+        return line
+    begin, end = span
+    return f"{line[:begin]}{take_out(line[begin:end], _texts(line[begin:end]))}{line[end:]}"
+
+
+def _secret_in(line: str) -> tuple[int, int] | None:
+    """Where the value of a key whose name says that it is secret stands in a line; None where there is none.
+
+    Of the first key of a line it is known where its value ends. Behind another one all the rest counts.
+    """
+    first = _LINE.match(line)
+    if first and is_secret_name(first["key"]):
+        return first.span("value")
+    for match in _KEY.finditer(line):
+        if is_secret_name(match["key"]) and line[match.end() :].strip():
+            return match.end(), len(line.rstrip())
+    return None
 
 
 def _texts(text: str) -> set[str]:
@@ -273,9 +291,10 @@ def _secrets_of_data_text(text: str) -> set[str]:
 
 def _secrets_of_user_data(text: str) -> Iterator[str]:
     yield from _PRIVATE_KEY.findall(text)
-    for match in _LINE.finditer(text):
-        if is_secret_name(match["key"]):
-            yield match["value"]
+    for line in text.split("\n"):
+        span = _secret_in(line)
+        if span is not None:
+            yield line[slice(*span)]
     # What YAML makes of the text is what may be repeated somewhere, and the other way round.
     try:
         import yaml

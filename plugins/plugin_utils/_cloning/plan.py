@@ -54,7 +54,9 @@ def plan_clone(results: t.Any, exports: t.Any, name: t.Any, new_name: t.Any, nic
         # No entry says how a machine was seeded. The guest would not look at another seed, and without one, where
         # virt_seed says that there is none, it has neither the keys of its users nor, mostly, SSH host keys.
         clone.entry["seed"] = {"method": method}
-    entry = {"name": new_name, "hypervisor": home, **{k: v for k, v in clone.entry.items() if k != "name"}}
+    # Whatever the hypervisor says: what it has is cloned there, and under the name that the user has given.
+    own = {"name": new_name, "hypervisor": home}
+    entry = {**own, **{key: value for key, value in clone.entry.items() if key not in own}}
     lines = [f"{new_name} is cloned from {wanted} on {home}:", *(f"  {remark}" for remark in clone.remarks)]
     return {
         "hypervisor": home,

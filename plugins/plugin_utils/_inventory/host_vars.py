@@ -272,7 +272,8 @@ def name_hosts(
     used = {name for name, where in homes.items() if len(where) == 1 and name not in taken} | taken
     named = []
     for name, (hypervisor, uri, record) in zip(names, machines, strict=True):
-        another = name in elsewhere and record["uuid"] not in elsewhere[name]
+        known = {one for word in {name, record["name"]} for one in elsewhere.get(word, ())}
+        another = bool(known) and record["uuid"] not in known
         if name not in taken and len(homes[name]) == 1 and not another:
             named.append(NamedHost(name, hypervisor, uri, record))
             continue
@@ -287,7 +288,7 @@ def name_hosts(
         elif meanings[name]:
             reason = f"The name of machine {name} on {hypervisor} is {meanings[name]}"
         elif another:
-            reason = f"Another machine {name} was last seen on a hypervisor that does not answer"
+            reason = f"Another machine {record['name']} is known, and a hypervisor does not answer that may have it"
         else:
             reason = f"The name of machine {name} on {hypervisor} is that of another host or group of the inventory"
         named.append(

@@ -121,12 +121,19 @@ def last_seen(lines: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def known_on(lines: Sequence[str], hypervisors: t.Collection[str]) -> dict[str, set[str]]:
-    """By name, the UUIDs of the machines that the file knows on these hypervisors."""
+def known_elsewhere(lines: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> dict[str, set[str]]:
+    """By name, the UUIDs of machines of the file that may be where nobody answers; none where all answer.
+
+    These are all that no hypervisor lists under the name, whatever the file says where they are: one that lies may have
+    listed any of them before, also under another name.
+    """
+    if all(answer.get("machines") is not None for answer in answers):
+        return {}
+    listed = {(r["name"], r["uuid"]) for answer in answers for r in answer.get("machines") or ()}
     found: dict[str, set[str]] = {}
     for line in lines:
         own = _own(line)
-        if own and own.name and own.hypervisor in hypervisors:
+        if own and own.name and (own.name, own.uuid) not in listed:
             found.setdefault(own.name, set()).add(own.uuid)
     return found
 
@@ -208,6 +215,8 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
     listed_here = {uuid for machines in new.values() for uuid in machines}
     # Any other, such as one that is off, may be what is left of a machine that runs where nobody answers.
     runs = {record["uuid"] for records in answered.values() for record in records if record.get("state") in _RUNS}
+    # A machine keeps its name when it moves.
+    names = {(record["uuid"], record.get("name")) for records in answered.values() for record in records}
     silent = len(answered) < len(answers)
     comments = {
         (hypervisor, record["uuid"]): _keyless_line(record, hypervisor)
@@ -225,7 +234,8 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
             return _alias_alone(line)
         if own.hypervisor not in new:
             gone = moved_here if not line.startswith("#") else listed_here
-            return _key_alone(line) if drop_gone and own.uuid in gone & runs else _alias_alone(line)
+            has_moved = own.uuid in gone & runs and (own.name is None or (own.uuid, own.name) in names)
+            return _key_alone(line) if drop_gone and has_moved else _alias_alone(line)
         stays = (own.hypervisor, own.uuid) in unread or (not drop_gone and own.uuid not in new[own.hypervisor])
         # It may have been moved to where nobody answers.
         stays = stays or (silent and own.uuid not in listed_here)

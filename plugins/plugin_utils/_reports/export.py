@@ -72,7 +72,9 @@ def export_file(
     found = _Found()
     answered, found.silent = split_answers(results, "machines")
     for hypervisor, machines in answered.items():
-        found.machines += [(hypervisor, machine) for machine in machines if not names or machine["name"] in names]
+        found.machines += [
+            (hypervisor, _own_entry(machine)) for machine in machines if not names or machine["name"] in names
+        ]
     mistakes = Mistakes()
     if not answered:
         with mistakes.noted():
@@ -149,9 +151,18 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.rstrip("\n").encode()).hexdigest()
 
 
+def _own_entry(machine: Mapping[str, t.Any]) -> Mapping[str, t.Any]:
+    """A machine with its entry, or with why it has none. Whatever its hypervisor says, that is of no other machine."""
+    entry = machine.get("entry")
+    if not entry or (isinstance(entry, Mapping) and entry.get("name") == machine["name"]):
+        return machine
+    return {**machine, "entry": None, "msg": "its hypervisor gives the entry of another machine for it"}
+
+
 def _with_hypervisor(entry: Mapping[str, t.Any], hypervisor: str) -> dict[str, t.Any]:
     plain = _plain(entry)
-    return {"name": plain.pop("name"), "hypervisor": str.__str__(hypervisor), **plain}
+    own = {"name": plain["name"], "hypervisor": str.__str__(hypervisor)}
+    return {**own, **{key: value for key, value in plain.items() if key not in own}}
 
 
 def _plain(value: t.Any) -> t.Any:

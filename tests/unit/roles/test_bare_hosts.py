@@ -157,6 +157,23 @@ def test_no_hypervisors_are_an_error(
     assert done.returncode != 0
 
 
+@pytest.mark.parametrize("group", ["kvm", "hypervisors"])
+def test_a_pattern_in_the_inventory_is_not_silently_another_one(tmp_path: Path, group: str) -> None:
+    """Ansible chooses the hosts of a play without variables of the inventory, and its tasks would see it."""
+    inventory = {group: {"hosts": {"hv1": MACHINE, "hv2": MACHINE}}, "all": {"vars": {"virt_hypervisors": "kvm:hv1"}}}
+    done = play(tmp_path, "list", inventory)
+    output = " ".join((done.stdout + done.stderr).split())
+    assert "virt_hypervisors: a variable of the inventory, which Ansible does not read when" in output, output
+    assert done.returncode != 0
+    # Where a play reads it, too, it counts; and the command line outranks the inventory.
+    (tmp_path / "site.yml").write_text(
+        json.dumps([{"import_playbook": "brine.virt.list", "vars": {"virt_hypervisors": "rack1"}}])
+    )
+    for playbook, options in ((str(tmp_path / "site.yml"), ()), ("list", ("-e", "virt_hypervisors=rack1"))):
+        done = play(tmp_path, playbook, {group: inventory[group]}, *options)
+        assert "The inventory has no hosts in rack1." in " ".join((done.stdout + done.stderr).split())
+
+
 def test_hypervisors_says_what_to_do_where_sudo_asks_for_a_password(tmp_path: Path) -> None:
     """Of the playbook only these tasks, which change nothing: the host is this machine."""
     sudo = tmp_path / "sudo"

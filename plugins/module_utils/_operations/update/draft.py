@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import functools
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..._base.errors import ConflictError, VirtError
@@ -23,6 +23,7 @@ from ..._host.machines.domains import Domain
 from ..._host.machines.redefine import MachineGoneError, gone, is_defined, redefine, require_defined
 from ..._model.metadata.machine import MachineNotes, VolumeNote, find_notes, notes_to_element
 from ..._model.xml.devices import attachable
+from ..._seeding.secret_values import is_secret_name
 from ..hypervisor import Hypervisor
 from ..plan import Step
 
@@ -84,7 +85,11 @@ class Draft:
         """Have a field of the metadata, which is nowhere else in the machine, as the task asks for it."""
         have = getattr(self.notes, name)
         if have != value:
-            self.differ((name,), *(list(one) if isinstance(one, tuple) else one for one in (have, value)))
+            before, after = (list(one) if isinstance(one, tuple) else one for one in (have, value))
+            if name == "variables":
+                # That of the metadata is in no option of the task, by which results are kept from showing secrets.
+                before, after = _without_secrets(before, {}), _without_secrets(after, before)
+            self.differ((name,), before, after)
             self.notes = replace(self.notes, **{name: value})
             self.noted.append(name)
 
@@ -302,3 +307,20 @@ def _translating_errors(what: str, work: t.Callable[[], t.Any]) -> t.Callable[[]
             work()
 
     return wrapped
+
+
+def _without_secrets(value: t.Any, other: t.Any, parents: Sequence[str] = ()) -> t.Any:
+    """Variables without the values whose names say that they are secret. other: what they were, to tell whether one has
+    changed."""
+    if isinstance(value, (list, tuple)):
+        return [_without_secrets(item, None, parents) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    was = other if isinstance(other, Mapping) else {}
+    found = {}
+    for name, item in value.items():
+        if is_secret_name(str(name), parents):
+            found[name] = "(hidden)" if name not in was or was[name] == item else "(hidden, another one)"
+        else:
+            found[name] = _without_secrets(item, was.get(name), (*parents, str(name)))
+    return found

@@ -211,15 +211,33 @@ def test_a_machine_does_not_become_a_hypervisor_that_another_source_is_yet_to_li
     assert set(plugin.inventory.hosts) == {"hv2_hv1"}
 
 
-@pytest.mark.parametrize(("known", "host"), [(UUID, "db1"), (UUID.replace("7", "8"), "db1_hv1")])
+OTHER = UUID.replace("7", "8")
+
+
+@pytest.mark.parametrize(
+    ("known", "hostnames", "decoy", "host"),
+    [
+        (f"# virt-{UUID} brine.virt:hv2 db1", [], [], "db1"),
+        (f"# virt-{OTHER} brine.virt:hv2 db1", [], [], "db1_hv1"),
+        # Whatever was made of it before, and whatever name it is given now.
+        (f"# virt-{OTHER} brine.virt:hv1 db1", [], [], "db1_hv1"),
+        (f"# virt-{OTHER} brine.virt:hv2 db1", [], [("zzz", OTHER)], "db1_hv1"),
+        (f"# virt-{OTHER} brine.virt:hv2 db1", ["virt_name ~ '.example.org'"], [], "db1.example.org_hv1"),
+    ],
+)
 def test_while_a_hypervisor_is_silent_nobody_becomes_a_machine_of_it(
-    plugin: InventoryModule, tmp_path: Path, known: str, host: str
+    plugin: InventoryModule, known: str, hostnames: list[str], decoy: list[tuple[str, str]], host: str
 ) -> None:
     assert plugin.inventory is not None
-    (tmp_path / "keys").write_text(f"# virt-{known} brine.virt:hv2 db1\n")
+    plugin._options["hostnames"] = [trust_as_template(one) for one in hostnames]
     silent = {**_answer("hv2"), "machines": None, "error": "no route"}
-    plugin.populate([_answer("hv1", _machine("db1")), silent], str(tmp_path / "keys"))
-    assert set(plugin.inventory.hosts) == {host}
+    others = [_machine(name, uuid=uuid) for name, uuid in decoy]
+    plugin.populate([_answer("hv1", _machine("db1"), *others), silent], None, [known])
+    assert set(plugin.inventory.hosts) - {"zzz"} == {host}
+    # When all answer, it is nowhere else.
+    plugin.inventory = InventoryData()
+    plugin.populate([_answer("hv1", _machine("db1"), *others), _answer("hv2")], None, [known])
+    assert set(plugin.inventory.hosts) - {"zzz"} == {host.removesuffix("_hv1")}
 
 
 def test_a_host_that_the_user_calls_a_machine_is_the_machine(plugin: InventoryModule) -> None:

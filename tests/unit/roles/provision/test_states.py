@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils.test_said_by_hosts import LIAR
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import PLAYBOOKS
 from ansible_collections.brine.virt.tests.unit.roles.provision.test_provision_role import provision
 
@@ -205,6 +206,22 @@ def test_one_that_is_moved_while_the_run_looks_is_not_called_removed(tmp_path: P
         "Another run has moved or removed it: run this again to see which"
     ) in output, output
     assert re.search("^old1 +hv1 +not removed ", output, re.MULTILINE), output
+
+
+def test_no_hypervisor_says_which_machines_there_are_to_be(tmp_path: Path) -> None:
+    """Ansible takes whatever a module answers as facts for variables of the host, before those of the inventory."""
+    shutil.copytree(ROLE, tmp_path / "roles/virt_provision")
+    file = tmp_path / "roles/virt_provision/tasks/observe.yml"
+    lie = [{"liar": {}, "when": "inventory_hostname == 'hv1'"}]
+    file.write_text(file.read_text(encoding="utf-8") + yaml.safe_dump(lie), encoding="utf-8")
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library/liar.py").write_text(LIAR.replace("FACTS", repr({"vm": "old1", "state": "absent"})))
+    hosts = {"hv1": host(tmp_path, "hv1", {}), "hv2": host(tmp_path, "hv2", {"old1": OFF})}
+    output = run(tmp_path, hosts, [{"name": "web1", **BARE}], fails=True, roles=[{"role": "virt_provision"}])
+    assert "hv1 answers with variables of its own, which Ansible prefers to yours: state, vm. Find out" in output, (
+        output
+    )
+    assert changed(output) == 0 and "old1 on hv2" not in output, output
 
 
 def test_a_new_machine_that_has_nothing_to_boot_from_is_not_waited_for(tmp_path: Path) -> None:

@@ -100,6 +100,26 @@ def test_names_of_secrets(name: str) -> None:
     assert secrets_of({"files": [{"path": "/etc/x", "content": content}]}) == {"hunter22"}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"user": "app", "password": "hunter22"}',
+        "db: {user: a, password: hunter22}",
+        'db.password = "hunter22"',
+        "A=1; DB_PASSWORD=hunter22",
+        "Server=db1;User=a;Password=hunter22;",
+        "$cfg['password'] = 'hunter22';",
+        "<password>hunter22</password>",
+    ],
+)
+def test_a_secret_further_on_in_a_line_of_a_file(line: str) -> None:
+    """All that stands behind the name is taken for it."""
+    seed = {"files": [{"path": "/etc/x", "content": f"# a file\n{line}\n"}]}
+    (found,) = secrets_of(seed)
+    assert "hunter22" in found and found in line
+    assert secrets_of({"files": [{"path": "/etc/x", "content": "a: b, c: password\nhttp://x/?a=1&b=2\n"}]}) == set()
+
+
 @pytest.mark.parametrize("name", NO_SECRET_NAMES.split())
 def test_names_that_only_look_like_those_of_secrets(name: str) -> None:
     assert secrets_of({"user_data": {name: "harmless"}}) == set()

@@ -39,6 +39,13 @@ def test_one_that_is_off() -> None:
     assert list(plan["entry"])[:2] == ["name", "hypervisor"]
 
 
+def test_what_a_hypervisor_says_of_a_machine_is_made_there() -> None:
+    entry = {**ENTRY, "hypervisor": "hv2", "name": "web9"}
+    exports = {**EXPORTS, "hv1": {"machines": [{"name": "web1", "entry": entry}]}}
+    made = plan_clone(found(OFF), exports, "web1", "web2")["entry"]
+    assert (made["name"], made["hypervisor"]) == ("web2", "hv1")
+
+
 def test_a_clone_that_an_interrupted_run_has_begun_is_finished() -> None:
     half = {**OFF, "name": "web2", "building": True}
     assert plan_clone(found(OFF, half), EXPORTS, "web1", "web2")["hypervisor"] == "hv1"

@@ -219,7 +219,8 @@ def test_nobody_takes_the_name_of_a_machine_that_is_known_where_nobody_answers()
     moved, another = name_hosts(machines, elsewhere=known)
     assert (moved.host, moved.warning, another.host) == ("a", None, "b_hv1")
     assert another.warning == (
-        "Another machine b was last seen on a hypervisor that does not answer; the one on hv1 is listed as b_hv1."
+        "Another machine b is known, and a hypervisor does not answer that may have it; the one on hv1 is listed as "
+        "b_hv1."
     )
 
 

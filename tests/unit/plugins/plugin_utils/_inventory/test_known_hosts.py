@@ -370,6 +370,17 @@ def test_a_machine_that_is_about_to_move_is_known_in_both_places_until_it_has_ar
     ]
 
 
+def test_a_machine_that_has_its_uuid_and_another_name_has_not_moved() -> None:
+    """Whoever lists it could have the file forget where the one of that name is."""
+    silent = {"hypervisor": "hv2", "machines": None, "error": "no route"}
+    decoy = _record(1, name="zzz", state="running")
+    after = merge_lines([_line(1, "hv2")], [_answer("hv1", decoy), silent], drop_gone=True)
+    assert last_seen(after)["m1"] == ["hv2"]
+    assert last_seen(merge_lines([_line(1, "hv2")], [_answer("hv1", _record(1)), silent], drop_gone=True)) == {
+        "m1": ["hv1"]
+    }
+
+
 @pytest.mark.parametrize("end", [" ", "\t", "\r", " \t\r"])
 @pytest.mark.parametrize("line", [_line, _comment])
 def test_a_line_is_ours_whatever_an_editor_has_put_at_its_end(line: t.Callable[..., str], end: str) -> None:

@@ -144,6 +144,13 @@ def test_no_machine_at_all() -> None:
     assert found["report"] == "0 machines in vms.yml"
 
 
+def test_what_a_hypervisor_says_of_a_machine_is_of_that_machine_there() -> None:
+    results = {"hv1": {"machines": [machine("web1", hypervisor="hv2"), {**machine("db1"), "entry": ENTRY}]}}
+    found = export_file(results)
+    assert [(entry["name"], entry["hypervisor"]) for entry in found["entries"]] == [("web1", "hv1")]
+    assert "db1 on hv1 is left out: its hypervisor gives the entry of another machine for it" in found["report"]
+
+
 def test_some_machines() -> None:
     assert [entry["name"] for entry in export_file(RESULTS, ["db1"])["entries"]] == ["db1"]
     assert refusal(RESULTS, ["bd1"]) == "vm: there is no machine 'bd1' on hv1, hv2. Did you mean db1?"

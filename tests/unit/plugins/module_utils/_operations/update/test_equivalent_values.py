@@ -213,3 +213,14 @@ for _level in range(60):
 def test_a_variable_that_would_not_be_read_again(host: Host, value: t.Any) -> None:
     with pytest.raises(InputError, match=r"^machines\[0\]\.variables\.b: this variable cannot be stored"):
         host.plan({"name": "a", "variables": {"a": 1, "b": value}})
+
+
+def test_secrets_in_variables_are_in_no_diff(host: Host) -> None:
+    """Of those that the machine has had nothing is in the options of the task, by which secrets are withheld."""
+    host.make({"name": "a", "variables": {"db_password": "old", "same_password": "x", "app": {"token": "old", "b": 1}}})
+    wanted = {"db_password": "new", "same_password": "x", "app": {"token": "new", "b": 2}, "new_password": "x"}
+    todo = host.plan({"name": "a", "variables": wanted})[0]
+    hidden, other = "(hidden)", "(hidden, another one)"
+    before = {"db_password": hidden, "same_password": hidden, "app": {"token": hidden, "b": 1}}
+    after = {"db_password": other, "same_password": hidden, "app": {"token": other, "b": 2}, "new_password": hidden}
+    assert (todo.before, todo.after) == ({"variables": before}, {"variables": after})

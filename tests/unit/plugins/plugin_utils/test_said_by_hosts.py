@@ -1,0 +1,70 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host sets itself does not choose what the controller does for it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.brine.virt.plugins.plugin_utils._said_by_hosts import require_own_word
+from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
+
+# What any module may answer where somebody else has become root.
+LIAR = """
+from ansible.module_utils.basic import AnsibleModule
+AnsibleModule({}, supports_check_mode=True).exit_json(ansible_facts=FACTS)
+"""
+
+
+@pytest.mark.parametrize("facts", [None, {}, {"virtualization_type": "kvm", "distribution": "Debian", "virtual": 1}])
+def test_facts_are_facts(facts: t.Any) -> None:
+    require_own_word({"ansible_facts": facts})
+    require_own_word(None)
+
+
+def test_variables_of_ours_are_named() -> None:
+    facts = {"virt_tls_names": ["hv2"], "distribution": "Debian", "__virt_tls_x": 1}
+    with pytest.raises(AnsibleActionFail) as caught:
+        require_own_word({"inventory_hostname": "hv1", "ansible_facts": facts})
+    assert caught.value.message.startswith(
+        "hv1 answers with variables of its own, which Ansible prefers to yours: __virt_tls_x, virt_tls_names. Nothing "
+    )
+
+
+TASKS: dict[str, dict[str, t.Any]] = {
+    "virt_known_hosts": {"path": "keys", "arriving": {}},
+    "virt_volume": {"pool": "default-pool", "name": "x", "src": "secret"},
+    "virt_image": {"pool": "default-pool", "name": "x", "src": "secret"},
+    "virt_keys": {"kinds": ["server"], "folder": "/nowhere", "authority": "ca"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", TASKS)
+def test_what_works_on_the_controller_refuses_such_a_host(tmp_path: Path, module: str) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library/liar.py").write_text(LIAR.replace("FACTS", repr({"virt_site": "x"})))
+    (tmp_path / "secret").write_bytes(bytes(4096))
+    tasks = [
+        {"liar": {}},
+        {"ansible.builtin.debug": {"msg": "{{ virt_site }}"}},
+        {f"brine.virt.{module}": TASKS[module]},
+    ]
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "virt_site": "ours"}
+    (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"hv1": here}}}))
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml")
+    # That is how Ansible is.
+    assert '"msg": "x"' in done.stdout, done.stdout
+    assert "hv1 answers with variables of its own, which Ansible prefers to yours: virt_site" in done.stdout, (
+        done.stdout
+    )
+    assert done.returncode == 2
