@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._ca.sign import Certifi
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, CaStore, locked, open_ca_store
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.taken import require_free
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.trust import TrustState, decide_trust
-from ansible_collections.brine.virt.plugins.plugin_utils._said_by_hosts import require_own_word
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.said_by_hosts import require_own_word
 
 _MODULE = "brine.virt.virt_keys"
 _MOST_DAYS = 36500

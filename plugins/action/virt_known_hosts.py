@@ -22,7 +22,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts 
     without_hypervisors,
     without_machines,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._said_by_hosts import require_own_word
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.said_by_hosts import require_own_word
 
 _NOT_KEPT = "Where machines are now is not kept there, and not known while their hypervisors do not answer"
 

@@ -15,8 +15,8 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._base.errors import VirtError
 from ..module_utils._host.images.stream import ProgressCallback, no_progress
 from ..module_utils._host.progress import ProgressMeter
+from ._inventory.said_by_hosts import require_own_word
 from ._progress import follow_size, host_of, is_watched, progress_shown, show_of
-from ._said_by_hosts import require_own_word
 from ._withhold import Withheld, require_options
 
 TaskVars = dict[str, t.Any] | None

@@ -130,7 +130,9 @@ class MachineNotes:
     ``building`` knows that an earlier one was cut off, and that ``volumes`` lists all that it may have made. claimed:
     only the name is taken; whether the machine is made here is not decided before all hypervisors have been asked for
     the name. fragment is the hash of the XML that the user had merged in. order, delay_seconds: when the machine starts
-    among others, None for after them, and how long whoever starts them waits before the next ones.
+    among others, None for after them, and how long whoever starts them waits before the next ones. started: of one that
+    is being made, the last start of a machine of this name when it was defined, as start_watch.last_start has it; None
+    where an earlier version has not noted it.
     """
 
     status: str = READY
@@ -148,6 +150,7 @@ class MachineNotes:
     fragment: str | None = None
     order: int | None = None
     delay_seconds: int = 0
+    started: str | None = None
 
 
 def _tag(name: str) -> str:
@@ -159,6 +162,8 @@ def notes_to_element(notes: MachineNotes) -> etree._Element:
     root = etree.Element(_tag("machine"), nsmap={PREFIX: NAMESPACE}, status=notes.status)
     if notes.claimed:
         root.set("claimed", "yes")
+    if notes.started is not None and notes.status == BUILDING:
+        root.set("started", notes.started)
     if notes.image:
         image = notes.image
         element = etree.SubElement(root, _tag("image"), name=image.name, volume=image.volume, pool=image.pool)
@@ -263,6 +268,7 @@ def notes_from_element(root: etree._Element) -> MachineNotes:
         fragment=attribute(root, _tag("fragment"), "sha256"),
         order=_order(attribute(root, _tag("start"), "order")),
         delay_seconds=_delay(attribute(root, _tag("start"), "delay")),
+        started=root.get("started") if status == BUILDING else None,
     )
 
 

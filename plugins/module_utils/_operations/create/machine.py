@@ -23,6 +23,7 @@ from ..._host.connection import is_local, libvirt, translate_errors
 from ..._host.machines import domains as host_domains
 from ..._host.machines.domains import Domain
 from ..._host.machines.schema import check_schema
+from ..._host.machines.start_watch import last_start
 from ..._host.machines.undefine import own_files, undefine
 from ..._model.metadata.machine import BUILDING, READY, DiskNote, ImageNote, MachineNotes, NicNote, SeedNote
 from ..._model.spec.machine import Machine
@@ -62,7 +63,7 @@ def steps_to_build(machine: Machine, hypervisor: Hypervisor, where: str, unfinis
     seed = plan_seed(machine, disks, hypervisor, where, own_volumes)
     keys = make_host_keys() if seed else ()
     targets = disk_targets(machine.disks)
-    notes = _notes(machine, disks, seed, keys)
+    notes = replace(_notes(machine, disks, seed, keys), started=last_start(machine.name))
     # Chosen here, so that a machine of this name can be told from this one.
     identity = claim or str(uuid.uuid4())
     xml = domain_xml(

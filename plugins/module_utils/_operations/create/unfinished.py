@@ -9,6 +9,7 @@ from ..._base.errors import ConflictError
 from ..._host.connection import translate_errors
 from ..._host.machines import domains as host_domains
 from ..._host.machines.domains import Domain
+from ..._host.machines.start_watch import last_start
 from ..._host.machines.undefine import undefine
 from ..._host.storage.proof import require_proven
 from ..._host.storage.usage import PoolVolume, Usage, delete_unused, require_unused, volume_exists
@@ -81,14 +82,18 @@ def _require_never_started(unfinished: Domain) -> None:
         saved = bool(handle.hasManagedSaveImage(0))
         snapshots = [snapshot.getName() for snapshot in handle.listAllSnapshots(0)]
     state = "it runs" if active else "its state is saved" if saved else "it has snapshots" if snapshots else None
+    noted = None if unfinished.notes is None else unfinished.notes.started
+    if state is None and noted is not None and noted != last_start(name):
+        # It is off again, such as since its host has lost power.
+        state = "it was started since"
     if state is None:
         return
     where = "--live --config" if active else "--config"
     raise ConflictError(
         f"the run that created machine {name} was interrupted before the machine was finished, but {state}, so "
         "it is left as it is",
-        hint=f"To keep it as it is: {keep_command(name, where)}. To have it created from scratch, stop it "
-        "first (virsh destroy) and delete its saved state and its snapshots",
+        hint=f"To keep it as it is: {keep_command(name, where)}. To have it created from scratch, remove it first: "
+        f"ansible-playbook -i hosts.yml brine.virt.purge -e vm={name}",
     )
 
 

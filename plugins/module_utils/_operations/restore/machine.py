@@ -25,6 +25,7 @@ from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_e
 from ..._host.locks import hypervisor_lock, machine_lock
 from ..._host.machines import domains as host_domains
 from ..._host.machines.redefine import redefine, redefine_disks
+from ..._host.machines.start_watch import last_start
 from ..._host.machines.undefine import undefine
 from ..._host.progress import ProgressFile, ProgressMeter
 from ..._host.storage.pools import Pool
@@ -217,7 +218,8 @@ class _Restore:
     def _new(self) -> list[Step]:
         plan = self._plan
         steps = steps_to_clear(plan.unfinished, self._hypervisor) if plan.unfinished is not None else []
-        notes = replace(plan.notes, status=BUILDING, volumes=tuple(one.note for one in plan.volumes))
+        making = {"status": BUILDING, "started": last_start(self._name)}
+        notes = replace(plan.notes, volumes=tuple(one.note for one in plan.volumes), **making)
         steps.append(
             Step(f"define machine {self._name} from backup {plan.manifest.id}", self._define(notes), self._undo)
         )

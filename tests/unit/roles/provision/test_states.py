@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils.test_said_by_hosts import LIAR
+from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._inventory.test_said_by_hosts import LIAR
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import PLAYBOOKS
 from ansible_collections.brine.virt.tests.unit.roles.provision.test_provision_role import provision
 

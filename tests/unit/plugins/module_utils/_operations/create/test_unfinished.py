@@ -24,6 +24,8 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
     VolumeNote,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.create import machine as create_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.create import unfinished
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
@@ -113,8 +115,26 @@ def test_a_machine_that_runs_is_never_removed(conn: t.Any, paused: bool) -> None
         "it is left as it is. To keep it as it is: virsh metadata new1 urn:brine:virt:1 --key brine --live "
         "--config --set "
     )
-    assert "To have it created from scratch, stop it first (virsh destroy)" in text
+    assert text.endswith(
+        "To have it created from scratch, remove it first: ansible-playbook -i hosts.yml brine.virt.purge -e vm=new1"
+    )
     assert (machine.isActive(), volumes(conn)) == (True, {"new1-system.qcow2"})
+
+
+def test_one_that_was_started_and_is_off_again_is_not_removed(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its guest has shut down, or its host has lost power: libvirt's log tells, which outlives both."""
+    starts = {"new1": "2026-11-01 02:00:00.000+0000"}
+    for module in (create_machine, unfinished):
+        monkeypatch.setattr(module, "last_start", starts.get)
+    # That one was another machine of the name.
+    before = cut_off(conn).UUIDString()
+    todo = plan(conn)
+    starts["new1"] = "2026-11-30 02:00:00.000+0000"
+    with pytest.raises(ConflictError, match="before the machine was finished, but it was started since, so it is left"):
+        plan(conn)
+    (done,) = run_plans([todo], concurrency=1)
+    assert "it was started since" in str(done.error)
+    assert (conn.lookupByName("new1").UUIDString(), volumes(conn)) == (before, {"new1-system.qcow2"})
 
 
 def test_one_that_was_saved_or_has_snapshots_has_run_too(conn: t.Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.brine.virt.plugins.plugin_utils._said_by_hosts import require_own_word
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.said_by_hosts import require_own_word
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
 # What any module may answer where somebody else has become root.
