@@ -218,8 +218,8 @@ class _Restore:
     def _new(self) -> list[Step]:
         plan = self._plan
         steps = steps_to_clear(plan.unfinished, self._hypervisor) if plan.unfinished is not None else []
-        making = {"status": BUILDING, "started": last_start(self._name)}
-        notes = replace(plan.notes, volumes=tuple(one.note for one in plan.volumes), **making)
+        volumes = tuple(one.note for one in plan.volumes)
+        notes = replace(plan.notes, status=BUILDING, volumes=volumes, started=last_start(self._name))
         steps.append(
             Step(f"define machine {self._name} from backup {plan.manifest.id}", self._define(notes), self._undo)
         )
