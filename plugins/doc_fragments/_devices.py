@@ -99,8 +99,9 @@ options:
             its saved state, a snapshot, a checkpoint or a backup), another disk of this task, or an overlay. It is also
             refused if that cannot be determined, as with a pool that is not active. So is an image in the store, unless
             the disk is C(readonly), because it is never written to.
-          - Only this hypervisor is asked. In a pool that others see as well (Ceph, iSCSI, NFS), a machine there may have
-            the volume. M(brine.virt.virt_usage_info) on these says so. QEMU's locks refuse the second start on NFS alone.
+          - Only this hypervisor is asked. In a pool that others see as well (Ceph, iSCSI, NFS), a machine there may
+            have the volume. M(brine.virt.virt_usage_info) on these says so. QEMU's locks refuse the second start on NFS
+            alone.
           - Two disks of a task may share a volume if both have C(shareable) or C(readonly). A disk with one of these,
             or a C(cdrom), may also share a volume with existing machines. The same is checked when an existing disk is
             no longer to be C(readonly) or C(shareable).
