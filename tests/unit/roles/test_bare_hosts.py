@@ -157,6 +157,15 @@ def test_no_hypervisors_are_an_error(
     assert done.returncode != 0
 
 
+def test_a_strategy_by_which_nobody_waits_for_the_others_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANSIBLE_STRATEGY", "free")
+    done = play(tmp_path, "list", {"hypervisors": {"hosts": {"hv1": MACHINE, "hv2": MACHINE}}})
+    assert "strategy: with free (ansible.cfg or ANSIBLE_STRATEGY) each hypervisor goes on" in done.stdout, done.stdout
+    assert done.returncode != 0
+
+
 @pytest.mark.parametrize("group", ["kvm", "hypervisors"])
 def test_a_pattern_in_the_inventory_is_not_silently_another_one(tmp_path: Path, group: str) -> None:
     """Ansible chooses the hosts of a play without variables of the inventory, and its tasks would see it."""
