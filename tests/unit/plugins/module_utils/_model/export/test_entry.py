@@ -313,7 +313,7 @@ def test_every_option_and_all_that_is_remembered_has_its_place_in_an_export() ->
         "order",
         "delay_seconds",
     }
-    named_as_missing, of_this_machine_alone = {"seed", "fragment"}, {"status", "claimed", "host_keys"}
+    named_as_missing, of_this_machine_alone = {"seed", "fragment"}, {"status", "claimed", "host_keys", "started"}
     fields = {field.name for field in dataclasses.fields(MachineNotes)}
     assert fields == remembered | named_as_missing | of_this_machine_alone
 
