@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.brine.virt.plugins.plugin_utils._sending_action import SendingAction
-from ansible_collections.brine.virt.plugins.plugin_utils._volume_files import have_volumes
+from ansible_collections.brine.virt.plugins.plugin_utils._volumes.files import have_volumes
 
 
 class ActionModule(SendingAction):

@@ -73,7 +73,8 @@ options:
       backing:
         description:
           - An existing volume that backs the disk, which is an overlay; its name, or a mapping.
-          - It is refused if anything writes to it or may do so later, or if it is not of the given format.
+          - It is refused if anything writes to it or may do so later, or if it is not of the given format. In a pool
+            that other hypervisors may see as well, these are not asked.
         type: raw
         aliases: [backing_store_path]
         suboptions:
@@ -99,9 +100,9 @@ options:
             its saved state, a snapshot, a checkpoint or a backup), another disk of this task, or an overlay. It is also
             refused if that cannot be determined, as with a pool that is not active. So is an image in the store, unless
             the disk is C(readonly), because it is never written to.
-          - Only this hypervisor is asked. In a pool that others see as well (Ceph, iSCSI, NFS), a machine there may
-            have the volume. M(brine.virt.virt_usage_info) on these says so. QEMU's locks refuse the second start on NFS
-            alone.
+          - In a pool that other hypervisors may see as well (Ceph, iSCSI, NFS), a disk that writes to the volume gets
+            it only if these were asked, and nothing there uses it. P(brine.virt.virt_provision#role) asks them; for
+            M(brine.virt.virt_init), C(used_elsewhere) says what they answered.
           - Two disks of a task may share a volume if both have C(shareable) or C(readonly). A disk with one of these,
             or a C(cdrom), may also share a volume with existing machines. The same is checked when an existing disk is
             no longer to be C(readonly) or C(shareable).

@@ -15,6 +15,8 @@ description:
   - Collects the errors that M(brine.virt.virt_image) and M(brine.virt.virt_init) reported on all hypervisors in check
     mode, before anything is changed. The role P(brine.virt.virt_provision#role) uses it for that.
   - If several hypervisors report the same error, it is one sentence, preceded by the names of all of them.
+  - Machines of several hypervisors that are to have the same volume of a shared pool
+    (RV(brine.virt.virt_init#module:wanted)) are a mistake as well, unless all of them share it or read it.
 positional: machines
 options:
   _input:
@@ -70,6 +72,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import Mistakes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.fields import validators
+from ansible_collections.brine.virt.plugins.plugin_utils._volumes.wanted import wanted_twice
 from ansible_collections.brine.virt.plugins.plugin_utils._withhold import Withheld
 
 _IMAGE_OPTIONS = ("checksum", "disk", "machine", "path", "src", "timeout", "url")
@@ -86,7 +89,8 @@ def mistakes_filter(
         if not isinstance(given, Mapping):
             raise AnsibleFilterError(f"brine.virt.mistakes: {given!r} is not a mapping")
     hosts_by_sentence: dict[str, list[str]] = {}
-    for host, sentence in [*_of_images(stored, where), *_of_machines(machines or {})]:
+    found_on = [*_of_images(stored, where), *_of_machines(machines or {}), *wanted_twice(machines or {})]
+    for host, sentence in found_on:
         hosts_by_sentence.setdefault(sentence, []).append(host)
     found = [
         f"{', '.join(hosts)}: {sentence}" if hosts != [""] * len(hosts) else sentence

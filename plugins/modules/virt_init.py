@@ -322,8 +322,9 @@ options:
       - What the other hypervisors say about the volumes in RV(shared) of a run that failed. For the name of each
         hypervisor, the registered result of M(brine.virt.virt_usage_info) there, or a sentence that says why there is
         none.
-      - What an interrupted run has left in a pool that several hypervisors may share is removed only if all others were
-        asked and none of them uses it. An empty mapping says that there are no other hypervisors.
+      - In a pool that several hypervisors may share, what an interrupted run has left is removed, and an existing
+        volume is given to a machine that writes to it, only if all others were asked and none of them uses it. An empty
+        mapping says that there are no other hypervisors.
       - The role P(brine.virt.virt_provision#role) does this by itself.
     type: dict
 seealso:
@@ -518,12 +519,61 @@ checked:
   sample: false
 shared:
   description:
-    - What an interrupted run has left in pools that other hypervisors may see as well; for
-      O(brine.virt.virt_usage_info#module:volumes) on all the others, whose answers are for O(used_elsewhere).
+    - What an interrupted run has left in pools that other hypervisors may see as well, and the existing volumes there
+      that disks are to write to; for O(brine.virt.virt_usage_info#module:volumes) on all the others, whose answers are
+      for O(used_elsewhere).
   returned: when there is such a thing, and the task has failed before anything was changed
   type: list
   elements: dict
-  sample: [{pool: ceph, volume: web1-system, place: "rbd:vms/web1-system", inode: null}]
+  sample: [{pool: ceph, volume: web1-system, place: "rbd:vms/web1-system", inode: null, serial: null}]
+wanted:
+  description:
+    - What the disks of this task are to do with existing volumes in pools that other hypervisors may see as well. Tasks
+      that run on several hypervisors at the same time must not use the same one, unless all share it or read it.
+  returned: when there is such a disk
+  type: list
+  elements: dict
+  contains:
+    pool:
+      description: Name of the storage pool.
+      type: str
+      returned: always
+      sample: san
+    volume:
+      description: Name of the volume.
+      type: str
+      returned: always
+      sample: unit:0:0:1
+    place:
+      description: Its path; or, for network storage, the protocol and the name.
+      type: str
+      returned: always
+      sample: /dev/disk/by-path/ip-192.0.2.9:3260-iscsi-iqn.2026-01.org.example:san-lun-1
+    inode:
+      description: The inode number of its file.
+      type: int
+      returned: always
+      sample: 131077
+    serial:
+      description: The serial number of its LUN.
+      type: str
+      returned: always
+      sample: 360000000000000000e00000000010001
+    use:
+      description: What the disk is to do with it, V(writes), V(shares) or V(reads); V(backed) for an overlay on it.
+      type: str
+      returned: always
+      sample: writes
+    machine:
+      description: Name of the machine.
+      type: str
+      returned: always
+      sample: db1
+    where:
+      description: The place of the disk in the input.
+      type: str
+      returned: always
+      sample: virt_vms[0].disks[1].source
 """
 
 import contextlib
@@ -567,7 +617,8 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.machines im
     run_plans,
     unbootable,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes.answers import read_used_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes.volume import WantedVolume
 from ansible_collections.brine.virt.plugins.module_utils._operations.step_watch import StepWatch
 from ansible_collections.brine.virt.plugins.module_utils._operations.update.power import STOP_SECONDS, change_power
 from ansible_collections.brine.virt.plugins.module_utils._seeding.host_keys import CRYPTOGRAPHY_IMPORT_ERROR
@@ -718,8 +769,9 @@ def check_images(images: t.Mapping[str, t.Any]) -> None:
 
 def make_all_plans(
     module: AnsibleModule, params: dict[str, t.Any], conn: VirConnect, left_elsewhere: AskElsewhere | None
-) -> list[MachinePlan]:
-    """The plans for the machines of the task, for who holds the hypervisor's lock; warns of what they come to.
+) -> tuple[list[MachinePlan], list[WantedVolume]]:
+    """The plans for the machines of the task, and what they use of shared pools, for who holds the hypervisor's lock;
+    warns of what they come to.
 
     left_elsewhere: as of Hypervisor. An error carries what the other hypervisors are to be asked first.
     """
@@ -760,17 +812,22 @@ def make_all_plans(
         )
     for name in left_running(plans, hypervisor):
         module.warn(f"Machine {name} is running, and start: false does not stop it. To stop it, set state: stopped.")
-    return plans
+    return plans, hypervisor.wanted
 
 
 @contextlib.contextmanager
 def noted_in_error(hypervisor: Hypervisor) -> t.Iterator[None]:
-    """An error of the block takes along, for the module's result, what the other hypervisors are to be asked about."""
+    """An error of the block takes along, for the module's result, what the other hypervisors are to be asked about, and
+    what they may want as well."""
     try:
         yield
     except VirtError as exc:
+        result: dict[str, t.Any] = {}
         if hypervisor.to_ask:
-            exc.result = {"shared": [one.as_result() for one in hypervisor.to_ask]}
+            result["shared"] = [one.as_result() for one in hypervisor.to_ask]
+        if hypervisor.wanted:
+            result["wanted"] = [one.as_result() for one in hypervisor.wanted]
+        exc.result = result
         raise
 
 
@@ -793,7 +850,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             watch.turn_to("wait for other runs to let go of this hypervisor")
             with hypervisor_lock("init", wait_seconds=params["lock_timeout"]):
                 watch.turn_to("compare the machines with what is requested")
-                plans = make_all_plans(module, params, conn, left_elsewhere)
+                plans, wanted = make_all_plans(module, params, conn, left_elsewhere)
                 watch.follow("create and change machines", at_work)
                 outcomes = plans
                 if not module.check_mode:
@@ -818,6 +875,8 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
             if todo.before != todo.after
         ],
     }
+    if wanted:
+        answer["wanted"] = [one.as_result() for one in wanted]
     failed = [result for result in results if result["failed"]]
     if failed:
         kept = [result["name"] for result in results if not result["failed"]]

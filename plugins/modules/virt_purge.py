@@ -296,7 +296,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.purge.machi
     preview,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes.answers import read_used_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._operations.step_watch import StepWatch
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {

@@ -2,23 +2,24 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible module: who uses volumes that another hypervisor is about to delete."""
+"""Ansible module: who uses volumes that another hypervisor is about to delete or to attach."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 ---
 module: virt_usage_info
-short_description: List who uses volumes that another hypervisor is about to delete
+short_description: List who uses volumes that another hypervisor is about to delete or to attach
 version_added: "1.0.0"
 description:
   - Says which machines and volumes of this hypervisor use volumes in storage that it shares with another hypervisor,
-    which is about to delete them (M(brine.virt.virt_purge)). Nothing is changed.
+    which is about to delete them (M(brine.virt.virt_purge)) or to give them to a machine (M(brine.virt.virt_init)).
+    Nothing is changed.
   - A machine uses a volume if it has it in its persistent or its live definition, in a snapshot, a checkpoint or a
     backup, or in its metadata. An overlay uses what it is backed by.
   - A file is recognised by its inode number, which is the same on all hosts of a network or cluster file system, and by
-    its name; either is enough. A volume of a cluster (Ceph RBD) is recognised by its place there. So it does not matter
-    what the pools are called, or where they are mounted.
+    its name; either is enough. A volume of a cluster (Ceph RBD) is recognised by its place there, and a LUN (iSCSI,
+    Fibre Channel) by its serial number. So it does not matter what the pools are called, or where they are mounted.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -30,7 +31,7 @@ options:
   volumes:
     description:
       - The volumes in question, as M(brine.virt.virt_purge) returned them on the hypervisor that is going to delete
-        them, in RV(brine.virt.virt_purge#module:machines[].shared), or M(brine.virt.virt_init) in
+        or attach them, in RV(brine.virt.virt_purge#module:machines[].shared), or M(brine.virt.virt_init) in
         RV(brine.virt.virt_init#module:shared).
     type: list
     elements: dict
@@ -49,8 +50,13 @@ options:
         type: str
         required: true
       inode:
-        description: The inode number of its file. Without it, it is unknown whether a file or device is used here.
+        description: The inode number of its file. Without it, it is unknown whether a file is used here.
         type: int
+      serial:
+        description:
+          - The serial number of its LUN. Without it, a LUN is recognised by its path if that is in
+            C(/dev/disk/by-id) or begins with C(/dev/disk/by-path/ip-); otherwise it is unknown whether it is used here.
+        type: str
 seealso:
   - module: brine.virt.virt_purge
   - module: brine.virt.virt_init
@@ -117,10 +123,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module, require_root
-from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import (
-    read_shared_volumes,
-    users_of_shared,
-)
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes.users import users_of_shared
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes.volume import read_shared_volumes
 
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "volumes": {
@@ -132,6 +136,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
             "volume": {"type": "str", "required": True},
             "place": {"type": "str", "required": True},
             "inode": {"type": "int"},
+            "serial": {"type": "str"},
         },
     },
 }

@@ -317,7 +317,7 @@ from ansible_collections.brine.virt.plugins.module_utils._module import (
     make_module,
     require_root,
 )
-from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes.answers import read_used_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.change import change_volumes, read_volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes.task import VolumeTask
 from ansible_collections.brine.virt.plugins.module_utils._seeding.secret_values import has_secrets

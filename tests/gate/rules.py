@@ -94,7 +94,7 @@ CLOSURES = {
     "modules/virt_info": 15,
     "modules/virt_host_info": 24,
     "inventory/domains": 17,
-    "modules/virt_init": 128,
+    "modules/virt_init": 131,
     "modules/virt_image": 62,
     "modules/virt_claim": 24,
     # Between hypervisors, and between the pools of one.

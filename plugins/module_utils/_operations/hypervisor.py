@@ -8,17 +8,18 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from .._base.errors import NotFoundError
+from .._base.errors import ConflictError, NotFoundError
 from .._host.connection import VirConnect
 from .._host.facts.guest_platform import GuestPlatforms
 from .._host.facts.networks import check_bridge_vlan, check_portgroup
 from .._host.images.listing import StoredImage, find_image_in
 from .._host.storage.pools import Pool
+from .._host.storage.shared_pools import shared_because
 from .._host.storage.usage import AskElsewhere, PoolVolume
 from .._model.spec.fields.table import Values
 from .._model.spec.machine import Nic
 from .hypervisor_view import HypervisorView
-from .shared_volumes import SharedVolume, shared_volume
+from .shared_volumes.volume import SharedVolume, WantedVolume, shared_volume
 from .task_volumes import TaskVolumes
 
 
@@ -28,8 +29,8 @@ class Hypervisor(HypervisorView):
     offered: images by the names that specs have for them, as virt_image returned them. In check mode one of them
     counts as stored even if virt_image only said that it would store it. default_cpu, default_machine_type: for new
     machines that do not say what they have. claims: the UUIDs of the claims that this run has here, by the names of the
-    machines. left_elsewhere: what all other hypervisors say of volumes that interrupted runs have left in pools that
-    they may see as well; None when they were not asked.
+    machines. left_elsewhere: what all other hypervisors say of volumes in pools that they may see as well, which
+    interrupted runs have left or disks are to write to; None when they were not asked.
     """
 
     def __init__(
@@ -50,8 +51,12 @@ class Hypervisor(HypervisorView):
         # What the plans so far use of the volumes that are there.
         self.task_volumes = TaskVolumes()
         self.left_elsewhere = left_elsewhere
-        # What interrupted runs have left, and only the other hypervisors can say who uses it.
+        # Of these, only the other hypervisors can say who uses them; and what is in the way as long as they have not.
         self.to_ask: list[SharedVolume] = []
+        self.unasked: list[ConflictError] = []
+        # What the plans so far use of the volumes that are there, and that other hypervisors may see as well.
+        self.wanted: list[WantedVolume] = []
+        self._shared: dict[str, bool] = {}
         self.claims = claims or {}
         self.image_pool = image_pool
         self._offered = offered or {}
@@ -70,6 +75,17 @@ class Hypervisor(HypervisorView):
         found = [one for one in (shared_volume(pool, volume) for pool, volume in volumes) if one is not None]
         self.to_ask += [one for one in found if one not in self.to_ask]
         return bool(found)
+
+    def want(self, pool: Pool, volume: str, how: str, machine: str, where: str) -> None:
+        """Note a use of a volume that other hypervisors may see, whose tasks may want it at the same time.
+
+        how: as in task_volumes. where: the place of the disk in the input.
+        """
+        if pool.name not in self._shared:
+            self._shared[pool.name] = shared_because(pool) is not None
+        found = shared_volume(pool, volume) if self._shared[pool.name] else None
+        if found is not None:
+            self.wanted.append(WantedVolume(found, how, machine, where))
 
     def image(self, name: str) -> StoredImage:
         """An image of the store, looked up once."""

@@ -112,6 +112,9 @@ def make_plans(
                 plans.append(MachinePlan(machine, False, (), before={}, after={}, error=error))
             else:
                 plans.append(_make_plan(machine, hypervisor, place, stop_seconds))
+    for error in hypervisor.unasked:
+        with mistakes.noted():
+            raise error
     mistakes.conclude()
     return plans
 

@@ -20,7 +20,7 @@ from ..._base.xml import attribute, etree, read_description
 from ..._model.xml.disk_source import FILE
 from ..connection import by_name, translate_errors
 from .pools import Pool
-from .volume_facts import last_written
+from .volume_facts import UNIT_POOL_TYPES, last_written, volume_serial
 
 # Pools that are a way to storage elsewhere. https://libvirt.org/storage.html
 _SHARED_TYPES = frozenset({"gluster", "iscsi", "iscsi-direct", "mpath", "netfs", "rbd", "scsi", "sheepdog", "vstorage"})
@@ -39,8 +39,6 @@ _STALE_SECONDS = 60
 # Pools that are a way to storage elsewhere: two of them with the same source show the same volumes.
 _NETWORKED = frozenset({"netfs", "gluster", "iscsi", "iscsi-direct"})
 _SAN = frozenset({"scsi", "mpath"})
-# Of these volumes, which are devices that a target shows, libvirt has the serial number that each tells itself.
-_OF_UNITS = frozenset({"iscsi", *_SAN})
 
 
 def shared_because(pool: Pool) -> str | None:
@@ -102,7 +100,7 @@ def is_shared(here: Pool, there: Pool, volume: str, *, seen: bool, probe: bool) 
     if here.type == "rbd":
         # Of its monitors, each hypervisor may have been told others.
         return here.name_at(there.source_of("")) == ""
-    if here.type in _OF_UNITS and not (seen and _is_same_unit(here, there, volume)):
+    if here.type in UNIT_POOL_TYPES and not (seen and _is_same_unit(here, there, volume)):
         return False
     if here.type in _NETWORKED and not _is_mounted_from_itself(here) and _origin(here) == _origin(there):
         return here.path == there.path
@@ -117,15 +115,10 @@ def is_shared(here: Pool, there: Pool, volume: str, *, seen: bool, probe: bool) 
 def _is_same_unit(here: Pool, there: Pool, volume: str) -> bool:
     """Whether a device that has this name on both is one device: a target may show each host others under one number.
 
-    By its serial number; where libvirt has a path instead, as of one that tells none, the name has to do.
+    By its serial number; of one that tells none, the name has to do.
     """
-    keys = {_key(pool, volume) for pool in (here, there)}
-    return len(keys) == 1 or any(key.startswith("/") for key in keys)
-
-
-def _key(pool: Pool, volume: str) -> str:
-    with translate_errors(f"cannot find volume {volume} of pool {pool.name}"):
-        return str(pool.handle.storageVolLookupByName(volume).key())
+    serials = {volume_serial(pool, volume) for pool in (here, there)}
+    return len(serials) == 1 or None in serials
 
 
 def _source(pool: Pool) -> etree._Element | None:

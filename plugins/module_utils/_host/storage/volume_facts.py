@@ -30,6 +30,8 @@ _RAW = frozenset({None, "raw", "iso", "none", "unknown"})
 _DISK_TYPES = frozenset({"file", "block", "network"})
 # virStorageVolType in libvirt's include/libvirt/libvirt-storage.h, in its order.
 _TYPES = ("file", "block", "dir", "network", "netdir", "ploop")
+# Pools whose volumes are LUNs: devices that a target shows.
+UNIT_POOL_TYPES = frozenset({"iscsi", "mpath", "scsi"})
 
 
 @dataclass(frozen=True)
@@ -178,3 +180,21 @@ def is_busy(path: str) -> bool:
     except OSError as exc:
         return exc.errno == errno.EBUSY
     return False
+
+
+def volume_serial(pool: Pool, volume: str) -> str | None:
+    """The serial number that a LUN tells, as libvirt has it; None for what is none, and for one that tells none.
+
+    Raises VirtError when the pool has no such volume.
+    """
+    if pool.type not in UNIT_POOL_TYPES:
+        return None
+    with translate_errors(f"cannot find volume {volume} of pool {pool.name}"):
+        return serial_of(pool.handle.storageVolLookupByName(volume))
+
+
+def serial_of(handle: t.Any) -> str | None:
+    """The same of a volume of libvirt in one of these pools. Raises libvirt's errors."""
+    key = str(handle.key())
+    # Of a LUN without one, libvirt has the path instead.
+    return None if key.startswith("/") else key

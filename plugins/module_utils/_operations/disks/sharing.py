@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a disk may have a volume that is there, or be backed by it: who else uses it on the hypervisor, or will.
+"""Whether a disk may have a volume that is there, or be backed by it: who else uses it, or will.
 
 The users are those that deletions ask for, by whatever names the volume has (storage/users.py). What only a machine's
 notes list is free to be taken: the machine has lost it, and asks as everybody does before it takes it back.
@@ -24,6 +24,7 @@ from ..._model.spec.machine import Machine
 from ..._model.xml.disk_source import BLOCK, FILE, DiskSource
 from ..hypervisor import Hypervisor
 from ..task_volumes import BACKED, READS, SHARES, WRITES, VolumeUseByDisk
+from .elsewhere import check_elsewhere
 
 # What a disk does with its volume, each more than the one before.
 _MORE_AND_MORE = (READS, SHARES, WRITES)
@@ -65,7 +66,7 @@ def how_requested(disk: Disk, element: etree._Element) -> str:
 
 def check_source(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor) -> None:
     """Raise ConflictError when a machine would write to a volume that others have, or are backed by."""
-    how, where = how_used(disk), disk.given.at("source")
+    how, where, rolled_back = how_used(disk), disk.given.at("source"), False
     if how != READS:
         _require_not_the_hosts(pool.source_of(volume), hypervisor, where)
         _require_no_image(pool, volume, hypervisor, where)
@@ -73,6 +74,8 @@ def check_source(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervis
         rolled_back = _made_for(machine, pool, volume, hypervisor)
         _require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=rolled_back)
     plan_use(how, disk, pool, volume, machine, hypervisor, where)
+    if how == WRITES and not rolled_back:
+        check_elsewhere(pool, volume, hypervisor, where)
 
 
 def check_more_use(disk: Disk, element: etree._Element, machine: Machine, hypervisor: Hypervisor) -> None:
@@ -121,6 +124,10 @@ def _check_attached(
     rolled_back = takes_back and place is not None and _made_for(machine, *place, hypervisor)
     _require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=rolled_back)
     hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, name, volume, how, where, lambda: identity))
+    if place is not None:
+        hypervisor.want(*place, how, machine.name, where)
+        if how == WRITES and not rolled_back:
+            check_elsewhere(*place, hypervisor, where)
 
 
 def check_growth(
@@ -198,6 +205,8 @@ def plan_use(
     def identity() -> t.Hashable:
         return hypervisor.usage.identity(pool, volume)
 
+    if not made:
+        hypervisor.want(pool, volume, how, machine.name, where)
     hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, disk.name, volume, how, where, identity, made))
 
 

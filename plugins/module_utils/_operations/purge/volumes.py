@@ -24,7 +24,7 @@ from ..._model.xml.disk_source import FILE, DiskSource
 from ..hypervisor_view import HypervisorView
 from ..ownership import OTHER, UNTOLD, identify
 from ..power.plan import STOPPED, PowerRequest
-from ..shared_volumes import SharedVolume, shared_volume
+from ..shared_volumes.volume import SharedVolume, shared_volume
 from .disks import MachineDisk, identity_of_note, read_disks
 from .snapshot_files import files_of_snapshots, is_memory_of
 

@@ -20,7 +20,7 @@ from ..._model.spec.resources.volume import VolumeSpec
 from ..hypervisor_view import HypervisorView
 from ..plan import Step
 from ..resources import ResourcePlan
-from ..shared_volumes import shared_volume
+from ..shared_volumes.volume import shared_volume
 from .found import find
 from .task import VolumePlan, VolumeTask, require_nobodys, shown, unasked
 

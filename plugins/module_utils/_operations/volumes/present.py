@@ -27,7 +27,7 @@ from ..._model.xml.disk_source import FILE, NETWORK, QCOW2, RAW, format_by_name
 from ..hypervisor_view import HypervisorView
 from ..plan import Step
 from ..resources import ResourcePlan
-from ..shared_volumes import shared_volume
+from ..shared_volumes.volume import shared_volume
 from .absent import check_deletion, clear_step, delete_step
 from .creation import NewVolume, creation_step
 from .found import find, require_known_format

@@ -20,7 +20,8 @@ from ..._model.image.name import parse_image_volume
 from ..._model.xml.disk_source import FILE
 from ..hypervisor_view import HypervisorView
 from ..resources import ResourcePlan
-from ..shared_volumes import SharedVolume
+from ..shared_volumes.answers import ASK_THE_OTHERS
+from ..shared_volumes.volume import SharedVolume
 
 # What virt_init holds from its first look at the volumes until its machines use what it saw there.
 _MACHINES_LOCK = "init"
@@ -106,7 +107,7 @@ def unasked(pool: Pool, name: str, what: str, because: str, where: str) -> Confl
     return ConflictError(
         f"volume {name} of pool {pool.name} is not {what}: {because}",
         where=where,
-        hint="Ask them with virt_usage_info about what is returned as shared, and give the answers as used_elsewhere",
+        hint=ASK_THE_OTHERS,
     )
 
 

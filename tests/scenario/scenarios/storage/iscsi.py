@@ -90,15 +90,32 @@ def _no_volume(cloud: Cloud) -> None:
 
 
 def _machine(cloud: Cloud) -> None:
+    """Another hypervisor may have it, and this one answers there as it would if it had been asked."""
     store_tiny(cloud, HOST)
-    for changes in (True, False):
-        answer, result = cloud.init(HOST, **SPEC)
-        must(answer.status == 0 and result["changed"] is changes, answer.text)
+    answer, result = cloud.init(HOST, **SPEC)
+    must(answer.status != 0 and "Ask them with virt_usage_info" in result["msg"], answer.text)
+    shared = result["shared"]
+    must([volume["volume"] for volume in shared] == [LUN] and bool(shared[0]["serial"]), answer.text)
+    for given in ({"used_elsewhere": {"other": _users(cloud, shared)}}, {}):
+        answer, result = cloud.init(HOST, **SPEC, **given)
+        must(answer.status == 0 and result["changed"] is bool(given), answer.text)
+    for by in ("serial", "place"):
+        # By the one that is left, under a name that is not its own.
+        asked = [{**shared[0], "volume": "another", **({"serial": None} if by == "place" else {"place": "/dev/none"})}]
+        users = _users(cloud, asked)["volumes"][0]
+        must(users["users"] == [f"machine {MACHINE}"] and users["unknown"] == [], f"by its {by}: {users}")
     wait_until_up(cloud, HOST, MACHINE)
     status, said = tell(cloud, HOST, MACHINE, "cat /sys/block/vdb/size; head -n 1 /dev/vdb")
     must(status == 0 and said.split() == [str(LUN_MIB * 2048), WORDS], said)
     status, said = tell(cloud, HOST, MACHINE, f"echo {WORDS}-at-all > /dev/vdb; sync")
     must(status == 0, said)
+
+
+def _users(cloud: Cloud, asked: list[dict[str, t.Any]]) -> dict[str, t.Any]:
+    """What this hypervisor answers to another one."""
+    answer, result = module(cloud, HOST, "virt_usage_info", volumes=asked)
+    must(answer.status == 0, answer.text)
+    return result
 
 
 def _kept(cloud: Cloud) -> None:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 
 from ...cloud import Answer, Cloud, must
 from ...driving.consoles import clear, tell, wait_until_up
-from ...driving.tasks import refused, role_well
+from ...driving.tasks import have, refused, role_well
 from ...moving import home
 from ...needs import TINY, store_tiny
 from ...own_kernel import HOST, NEWER_HOST, reboot
@@ -18,6 +19,7 @@ NEEDS = ("two_own_kernels",)
 EXPORT, PATH, POOL, MACHINE = "/srv/export", "/var/lib/libvirt/nfs", "shared", "nfs1"
 EXPORTS = "/etc/exports.d/scenario.exports"
 BLOB = "nfs-was-here"
+DATA, SPARE = f"{MACHINE}-data.qcow2", "spare.raw"
 SPEC: dict[str, t.Any] = {
     **TINY,
     "name": MACHINE,
@@ -38,6 +40,8 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("a machine runs from it", lambda: _machine(cloud), vital=True)
         scenario.step("it moves while it runs, and its disks stay where they are", lambda: _moves(cloud))
         scenario.step("it moves back", lambda: _move(cloud, HOST))
+        scenario.step("its disk is not given to a machine of the other host", lambda: _not_twice(cloud))
+        scenario.step("a free volume is given to one machine of the two that want it", lambda: _one_of_two(cloud))
         scenario.step("off, it moves as well", lambda: _off(cloud))
         scenario.step("the pool stays while a machine has a disk in it", lambda: _kept(cloud))
         scenario.step("a host boots: the pool is mounted, and the machine runs", lambda: _reboot(cloud))
@@ -140,6 +144,44 @@ def _migrate(cloud: Cloud, target: str) -> Answer:
     return cloud.play_well("migrate", "-e", f"vm={MACHINE}", "-e", f"to={target}", live=False)
 
 
+def _with_volume(cloud: Cloud, volume: str, *hosts: str) -> Answer:
+    """Provision a machine on each of the hosts that has this volume as its only disk."""
+    base = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none", "start": False}
+    disk = {"name": "data", "pool": POOL, "source": volume}
+    machines = [
+        {**base, "name": f"has-{host}", "seed": {"method": "none"}, "hypervisor": host, "disks": [disk]}
+        for host in hosts
+    ]
+    return cloud.play("provision", "-e", json.dumps({"virt_vms": machines}), live=False)
+
+
+def _is_refused(cloud: Cloud, answer: Answer, words: str) -> None:
+    must(answer.status != 0 and words in answer.text and "Nothing was changed" in answer.text, answer.text)
+    for host in cloud.hosts:
+        must("has-" not in cloud.on(host, "virsh list --all --name"), f"{host} has a machine with the volume")
+
+
+def _not_twice(cloud: Cloud) -> None:
+    answer = _with_volume(cloud, DATA, NEWER_HOST)
+    _is_refused(cloud, answer, f"disks[0].source: volume {DATA} is used by machine {MACHINE} on {HOST}")
+    _says(cloud)
+
+
+def _one_of_two(cloud: Cloud) -> None:
+    have(cloud, HOST, "virt_volume", name=SPARE, pool=POOL, size=16, format="raw")
+    cloud.on(NEWER_HOST, f"virsh pool-refresh {POOL}")
+    answer = _with_volume(cloud, SPARE, HOST, NEWER_HOST)
+    _is_refused(cloud, answer, f"volume {SPARE} of pool {POOL} is also requested for machine has-")
+    for changes in (True, False):
+        answer = _with_volume(cloud, SPARE, NEWER_HOST)
+        must(answer.status == 0 and (answer.recap("changed") > 0) is changes, answer.text)
+    answer = _with_volume(cloud, SPARE, HOST)
+    must(answer.status != 0 and f"is used by machine has-{NEWER_HOST} on {NEWER_HOST}" in answer.text, answer.text)
+    cloud.play_well("purge", "-e", f"vm=has-{NEWER_HOST}", live=False)
+    must(SPARE in _files(cloud), "the volume went with the machine that it was given to")
+    have(cloud, HOST, "virt_volume", name=SPARE, pool=POOL, state="absent", used_elsewhere={})
+
+
 def _off(cloud: Cloud) -> None:
     cloud.on(HOST, f"virsh destroy {MACHINE}")
     before = _files(cloud)
@@ -170,7 +212,8 @@ def _clear(cloud: Cloud) -> None:
         cloud.lab(
             "ssh",
             host,
-            f"virsh destroy {MACHINE}; virsh undefine {MACHINE} --nvram; virsh pool-destroy {POOL};"
+            f"virsh destroy {MACHINE}; virsh undefine {MACHINE} --nvram; virsh undefine has-{host} --nvram;"
+            f" virsh pool-destroy {POOL};"
             f" virsh pool-undefine {POOL}; umount -f {PATH}; rmdir {PATH}",
         )
     cloud.lab("ssh", HOST, f"rm -f {EXPORTS}; exportfs -ra; systemctl disable --now nfs-server; rm -rf {EXPORT}")

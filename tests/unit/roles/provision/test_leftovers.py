@@ -1,7 +1,8 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an interrupted run has left in a pool that several hypervisors share, on libvirt's test driver."""
+"""What an interrupted run has left in a pool that several hypervisors share, and what is to be attached from there, on
+libvirt's test driver."""
 
 from __future__ import annotations
 
@@ -63,6 +64,40 @@ def test_it_stays_where_one_is_silent_which_is_named(tmp_path: Path, limit: list
     hosts = {**hypervisors(tmp_path, "hv1"), "hv2": {"uri": f"test://{tmp_path}/none.xml"}}
     text = provision(tmp_path, hosts, {"virt_vms": [MACHINE], "virt_unseen": "place"}, *limit)
     assert KEPT in text and f"{SILENT}{'it was not asked' if limit else 'cannot connect'}" in text, text
+
+
+def attaching(*hosts: str) -> list[dict[str, t.Any]]:
+    """A machine on each, and all with the same volume."""
+    base = {key: value for key, value in MACHINE.items() if key not in ("name", "disks")}
+    disk = {"name": "data", "source": "spare", "format": "raw"}
+    return [{**base, "name": f"on-{host}", "hypervisor": host, "disks": [disk]} for host in hosts]
+
+
+def with_spare(directory: Path, *names: str) -> dict[str, dict[str, t.Any]]:
+    volume = VOLUME.replace("new1-system", "spare")
+    for name in names:
+        text = f"<node><memory>1179648</memory>{POOL.format(volume)}</node>"
+        (directory / f"{name}.xml").write_text(text, encoding="utf-8")
+    return {name: {"uri": f"test://{directory}/{name}.xml"} for name in names}
+
+
+def test_a_volume_is_attached_where_nobody_else_can_have_it(tmp_path: Path) -> None:
+    text = provision(tmp_path, with_spare(tmp_path, "hv1"), {"virt_vms": attaching("hv1")}, fails=False)
+    assert "Ask once more" in text and "\non-hv1" in text, text
+
+
+def test_a_volume_is_not_attached_twice_or_where_the_others_cannot_tell(tmp_path: Path) -> None:
+    text = provision(tmp_path, with_spare(tmp_path, "hv1", "hv2"), {"virt_vms": attaching("hv1", "hv2")})
+    for host, other, index in (("hv1", "hv2", 0), ("hv2", "hv1", 1)):
+        assert (
+            f"{host}: virt_vms[{index}].disks[0].source: it cannot be determined whether something uses volume spare: "
+            f"whether /nowhere/spare is a file of a machine cannot be told on {other}" in text
+        ), text
+    assert (
+        "hv2: virt_vms[1].disks[0].source: volume spare of pool default is also requested for machine on-hv1 on hv1 "
+        "(virt_vms[0].disks[0].source). Two machines may share it only if both are shareable or readonly" in text
+    ), text
+    assert "Nothing was changed." in text, text
 
 
 def test_nobody_is_asked_without_such_a_volume(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.mac
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes.answers import read_used_elsewhere
 
 POOL = "<pool type='dir'><name>{name}</name><target><path>{path}</path></target></pool>"
 VOLUME = "<volume><name>{name}</name><capacity>1048576</capacity><target><format type='qcow2'/></target></volume>"
@@ -86,17 +87,23 @@ class Host:
         uuid = uuid5(NAMESPACE_DNS, "guest")
         return self.conn.defineXML(MACHINE.format(name="guest", uuid=uuid, devices=disk, notes=notes))
 
-    def plan(self, *machines: dict[str, t.Any], where: str = "machines") -> list[MachinePlan]:
+    def hypervisor(self, said: dict[str, t.Any] | None = None) -> Hypervisor:
+        """said: what the others have said, as the option used_elsewhere has it."""
+        return Hypervisor(self.conn, image_pool="images", left_elsewhere=read_used_elsewhere(said, "used_elsewhere"))
+
+    def plan(
+        self, *machines: dict[str, t.Any], where: str = "machines", hypervisor: Hypervisor | None = None
+    ) -> list[MachinePlan]:
         specs = [{**BASE, **machine} for machine in machines]
-        return make_plans(read_machines(specs, where=where), Hypervisor(self.conn, image_pool="images"), where)
+        return make_plans(read_machines(specs, where=where), hypervisor or self.hypervisor(), where)
 
     def make(self, *machines: dict[str, t.Any]) -> None:
         for outcome in run_plans(self.plan(*machines), concurrency=1):
             assert outcome.error is None, str(outcome.error)
 
-    def refused(self, *machines: dict[str, t.Any]) -> str:
+    def refused(self, *machines: dict[str, t.Any], hypervisor: Hypervisor | None = None) -> str:
         with pytest.raises((ConflictError, InputError)) as caught:
-            self.plan(*machines)
+            self.plan(*machines, hypervisor=hypervisor)
         return str(caught.value)
 
     def files(self, name: str, flags: int = 2) -> list[str]:

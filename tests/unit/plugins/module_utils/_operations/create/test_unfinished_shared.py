@@ -23,7 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.plan import plan_purge, steps_to_purge
 from ansible_collections.brine.virt.plugins.module_utils._operations.purge.volumes import PurgeOptions
-from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import read_used_elsewhere
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes.answers import read_used_elsewhere
 from ansible_collections.brine.virt.plugins.module_utils._operations.update import unfinished_disks
 
 POOL = "<pool type='rbd'><name>ceph</name><source><host name='mon'/><name>vms</name></source></pool>"
@@ -178,7 +178,7 @@ def test_what_they_are_to_be_asked_is_noted(conn: t.Any, *, building: bool) -> N
     with pytest.raises(ConflictError):
         plan_on(hypervisor)
     assert [one.as_result() for one in hypervisor.to_ask] == [
-        {"pool": "ceph", "volume": "new1-data", "place": "rbd:vms/new1-data", "inode": None}
+        {"pool": "ceph", "volume": "new1-data", "place": "rbd:vms/new1-data", "inode": None, "serial": None}
     ]
 
 

@@ -19,7 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Inp
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
-from ansible_collections.brine.virt.plugins.module_utils._operations import shared_volumes as shared
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import users, volume
 from ansible_collections.brine.virt.plugins.modules import virt_usage_info
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
     GUEST,
@@ -46,8 +46,8 @@ class Other:
     def asked(self, host: PurgeHost) -> list[dict[str, t.Any]]:
         """What it answers to what the first one would ask."""
         (machine,) = host.purge(check_mode=True)["machines"]
-        found = shared.read_shared_volumes(machine["shared"], "volumes")
-        return shared.users_of_shared(self.conn, found)
+        found = volume.read_shared_volumes(machine["shared"], "volumes")
+        return users.users_of_shared(self.conn, found)
 
     def answer(self, host: PurgeHost) -> dict[str, t.Any]:
         """The same as a playbook registers it."""
@@ -57,7 +57,7 @@ class Other:
 @pytest.fixture
 def other(host: PurgeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Other]:
     monkeypatch.setattr(shared_pools, "file_system_type", lambda _path: "nfs4")
-    monkeypatch.setattr(shared, "is_local", lambda _uri: True)
+    monkeypatch.setattr(users, "is_local", lambda _uri: True)
     place = tmp_path / "mounted"
     place.symlink_to(host.pool)
     (tmp_path / "empty").mkdir()
@@ -77,7 +77,7 @@ def test_without_the_others_it_stays(host: PurgeHost, other: Other) -> None:
     path = host.pool / VOLUME
     assert path.exists()
     assert result["shared"] == [
-        {"pool": "default", "volume": VOLUME, "place": str(path), "inode": os.stat(path).st_ino}
+        {"pool": "default", "volume": VOLUME, "place": str(path), "inode": os.stat(path).st_ino, "serial": None}
     ]
 
 
@@ -180,23 +180,23 @@ def test_an_answer_about_something_else_is_none(host: PurgeHost, other: Other) -
 
 
 def test_one_that_cannot_be_recognised_is_unknown(host: PurgeHost, other: Other) -> None:
-    asked = [shared.SharedVolume("default", "a.qcow2", "/srv/a.qcow2"), shared.SharedVolume("rbd", "a", "rbd:vms/a")]
-    found = shared.users_of_shared(other.conn, asked)
+    asked = [volume.SharedVolume("default", "a.qcow2", "/srv/a.qcow2"), volume.SharedVolume("rbd", "a", "rbd:vms/a")]
+    found = users.users_of_shared(other.conn, asked)
     assert [one["unknown"] for one in found] == [["whether /srv/a.qcow2 is a file of a machine cannot be told"], []]
 
 
 def test_files_are_recognised_only_where_they_are(other: Other, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "is_local", lambda _uri: False)
-    asked = [shared.SharedVolume("nfs", "a", "/srv/a", 7), shared.SharedVolume("rbd", "a", "rbd:vms/a")]
-    found = shared.users_of_shared(other.conn, asked)
+    monkeypatch.setattr(users, "is_local", lambda _uri: False)
+    asked = [volume.SharedVolume("nfs", "a", "/srv/a", 7), volume.SharedVolume("rbd", "a", "rbd:vms/a")]
+    found = users.users_of_shared(other.conn, asked)
     assert [one["unknown"] for one in found] == [["whether /srv/a is a file of a machine cannot be told"], []]
 
 
 def test_network_storage_is_known_by_its_place(other: Other) -> None:
     source = "<source protocol='rbd' name='vms/a'><host name='c'/></source>"
     other.guest("web9", f"<disk type='network'>{source}<target dev='vda'/></disk>")
-    asked = [shared.SharedVolume("rbd", "a", "rbd:vms/a"), shared.SharedVolume("rbd", "b", "rbd:vms/b")]
-    assert [one["users"] for one in shared.users_of_shared(other.conn, asked)] == [["machine web9"], []]
+    asked = [volume.SharedVolume("rbd", "a", "rbd:vms/a"), volume.SharedVolume("rbd", "b", "rbd:vms/b")]
+    assert [one["users"] for one in users.users_of_shared(other.conn, asked)] == [["machine web9"], []]
 
 
 @pytest.mark.parametrize(
@@ -222,14 +222,14 @@ def test_an_overlay_in_a_file_on_network_storage_is_a_user(
         other.conn.storagePoolDefineXML(POOL.format("outside", host.outside), 0).create(0)
     else:
         other.guest("web9", disk(overlay))
-    asked = [shared.SharedVolume("rbd", "a", "rbd:vms/a"), shared.SharedVolume("rbd", "b", "rbd:vms/b")]
+    asked = [volume.SharedVolume("rbd", "a", "rbd:vms/a"), volume.SharedVolume("rbd", "b", "rbd:vms/b")]
     user = "volume outside/overlay.qcow2" if in_a_pool else "machine web9"
-    assert [one["users"] for one in shared.users_of_shared(other.conn, asked)] == [[user], []]
+    assert [one["users"] for one in users.users_of_shared(other.conn, asked)] == [[user], []]
     assert {one.words for one in Usage(other.conn, local=True).users_at("rbd:vms/a")} == {user}
 
 
 def test_nothing_is_asked_for_nothing() -> None:
-    assert shared.users_of_shared(t.cast("t.Any", None), []) == []
+    assert users.users_of_shared(t.cast("t.Any", None), []) == []
 
 
 @pytest.mark.parametrize(

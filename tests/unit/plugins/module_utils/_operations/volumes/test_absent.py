@@ -15,7 +15,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images import clu
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import usage
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.transfer.upload import new_upload, sending
-from ansible_collections.brine.virt.plugins.module_utils._operations import shared_volumes as shared
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import volume as shared
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import absent
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import disk
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volume_files import MAKE
@@ -152,7 +152,13 @@ def test_in_a_shared_pool_the_others_are_asked_first(shared_host: VolumeHost) ->
         assert (result["present"], other["present"], other["changed"]) == (True, False, False)
         assert host.purge.files() == before
     inode = (host.pool / "a").stat().st_ino
-    assert result["shared"] == {"pool": "default", "volume": "a", "place": str(host.pool / "a"), "inode": inode}
+    assert result["shared"] == {
+        "pool": "default",
+        "volume": "a",
+        "place": str(host.pool / "a"),
+        "inode": inode,
+        "serial": None,
+    }
 
 
 @pytest.mark.parametrize(("users", "unknown"), [(["machine far"], []), ([], ["pool x is not active"])])

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import creation
-from ansible_collections.brine.virt.plugins.plugin_utils._volume_files import have_volumes
+from ansible_collections.brine.virt.plugins.plugin_utils._volumes.files import have_volumes
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.volumes.volume_host import VolumeHost
 
 CONTENTS = {"a": b"content!" * MIB, "b": b"CONTENT!" * MIB, "c": b"somebody" * MIB}

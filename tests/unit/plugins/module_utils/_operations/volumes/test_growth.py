@@ -16,7 +16,8 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Vir
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import MIB
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
-from ansible_collections.brine.virt.plugins.module_utils._operations import shared_volumes as shared
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import answers
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import volume as shared
 from ansible_collections.brine.virt.plugins.module_utils._operations.volumes import growth, present
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import POOL, disk
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.traps.users import add_nvram
@@ -285,7 +286,8 @@ def test_what_others_may_use_does_not_grow_before_they_are_asked(
 
 def test_what_others_run_with_does_not_grow(host: VolumeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growth, "seen_elsewhere", lambda _pool: "it is shared")
-    monkeypatch.setattr(shared, "shared_because", lambda _pool: "it is shared")
+    for module in (shared, answers):
+        monkeypatch.setattr(module, "shared_because", lambda _pool: "it is shared")
     host.run(name="a", size="8MiB")
     given: dict[str, t.Any] = {"name": "a", "size": 16, "format": "qcow2"}
     said = {"volumes": [{"pool": "default", "volume": "a", "users": ["machine far"], "unknown": []}]}

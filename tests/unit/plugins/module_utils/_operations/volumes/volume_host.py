@@ -19,7 +19,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._model.image.header import HEADER_BYTES, disk_format
 from ansible_collections.brine.virt.plugins.modules import virt_volume
-from ansible_collections.brine.virt.plugins.plugin_utils._volume_files import have_volumes
+from ansible_collections.brine.virt.plugins.plugin_utils._volumes.files import have_volumes
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import PurgeHost
 
 

@@ -17,7 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.source_fil
     ONLY_ASKED,
     SENT_FILES,
 )
-from ansible_collections.brine.virt.plugins.plugin_utils._volume_files import have_volumes
+from ansible_collections.brine.virt.plugins.plugin_utils._volumes.files import have_volumes
 
 CONTENT = b"\x01" * 1024
 

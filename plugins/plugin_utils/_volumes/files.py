@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ..module_utils._base.errors import Mistakes, inside
-from ..module_utils._host.images.source_file import (
+from ...module_utils._base.errors import Mistakes, inside
+from ...module_utils._host.images.source_file import (
     NEEDED_FILES,
     ONLY_ASKED,
     SENT_FILES,
@@ -20,8 +20,8 @@ from ..module_utils._host.images.source_file import (
     look_at_source,
     source_to_module,
 )
-from ..module_utils._host.images.stream import ProgressCallback, no_progress
-from ..module_utils._model.image.checksum import parse_checksum
+from ...module_utils._host.images.stream import ProgressCallback, no_progress
+from ...module_utils._model.image.checksum import parse_checksum
 
 Options = Mapping[str, t.Any]
 

@@ -1,0 +1,24 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What leads to a LUN (logical unit) on each host: the names of its device differ, and its serial number does not."""
+
+from __future__ import annotations
+
+import glob
+
+_BY_ID = "/dev/disk/by-id"
+# Where udev names a device by what it is, or by the target and the number that it has there: the rules.d of systemd,
+# 60-persistent-storage.rules.
+_SAME_EVERYWHERE = (f"{_BY_ID}/", "/dev/disk/by-path/ip-")
+
+
+def unit_paths(serial: str) -> list[str]:
+    """What leads to a LUN on this host, and to its partitions: the device itself, and the one of multipath."""
+    name = glob.escape(serial)
+    return sorted(path for ending in ("", "-part*") for path in glob.glob(f"{_BY_ID}/*-{name}{ending}"))
+
+
+def is_same_everywhere(path: str) -> bool:
+    """Whether the path of a LUN is that of the same one on each host that has it."""
+    return path.startswith(_SAME_EVERYWHERE)

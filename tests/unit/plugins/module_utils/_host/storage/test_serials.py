@@ -1,0 +1,28 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The serial numbers of LUNs."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import volume_serial
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "serial"),
+    [
+        ("iscsi", "36001405aa", "36001405aa"),
+        ("scsi", "/dev/disk/by-path/pci-lun-1", None),
+        # Of a file, libvirt's key is something else.
+        ("dir", "36001405aa", None),
+    ],
+)
+def test_the_serial_number_that_libvirt_has(kind: str, key: str, serial: str | None) -> None:
+    volume: t.Any = type("Volume", (), {"key": lambda _self: key})()
+    handle: t.Any = type("Handle", (), {"storageVolLookupByName": lambda _self, _name: volume})()
+    assert volume_serial(Pool("san", "/dev", 0, handle, type=kind), "unit:0:0:1") == serial

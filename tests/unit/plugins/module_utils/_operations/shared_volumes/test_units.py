@@ -1,0 +1,36 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a LUN is called on each host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import units
+
+
+def test_all_that_leads_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "_BY_ID", str(tmp_path))
+    names = {"scsi-3600", "scsi-3600-part1", "dm-uuid-mpath-3600"}
+    for name in (*names, "scsi-36001", "scsi-13600", "wwn-0x600"):
+        (tmp_path / name).touch()
+    assert {Path(path).name for path in units.unit_paths("3600")} == names
+    assert units.unit_paths("*") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "same"),
+    [
+        ("/dev/disk/by-path/ip-192.0.2.9:3260-iscsi-iqn.x-lun-1", True),
+        ("/dev/disk/by-id/wwn-0x600", True),
+        # By the slot that the host's own adapter is in.
+        ("/dev/disk/by-path/pci-0000:00:05.0-fc-0x5-lun-1", False),
+        ("/dev/sdb", False),
+        ("/dev/mapper/mpatha", False),
+    ],
+)
+def test_paths_that_every_host_has(path: str, same: bool) -> None:
+    assert units.is_same_everywhere(path) is same
