@@ -96,9 +96,9 @@ def _machine(cloud: Cloud) -> None:
     must(answer.status != 0 and "Ask them with virt_usage_info" in result["msg"], answer.text)
     shared = result["shared"]
     must([volume["volume"] for volume in shared] == [LUN] and bool(shared[0]["serial"]), answer.text)
-    for given in ({"used_elsewhere": {"other": _users(cloud, shared)}}, {}):
-        answer, result = cloud.init(HOST, **SPEC, **given)
-        must(answer.status == 0 and result["changed"] is bool(given), answer.text)
+    for options in ({**SPEC, "used_elsewhere": {"other": _users(cloud, shared)}}, SPEC):
+        answer, result = cloud.init(HOST, **options)
+        must(answer.status == 0 and result["changed"] is ("used_elsewhere" in options), answer.text)
     for by in ("serial", "place"):
         # By the one that is left, under a name that is not its own.
         asked = [{**shared[0], "volume": "another", **({"serial": None} if by == "place" else {"place": "/dev/none"})}]

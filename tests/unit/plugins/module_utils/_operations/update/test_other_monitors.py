@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.mac
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes.answers import read_used_elsewhere
 
 POOL = """<pool type='rbd'><name>ceph</name><source><host name='mon1'/><host name='mon2'/><name>vms</name></source>
 <volume><name>kept</name><capacity unit='MiB'>64</capacity></volume></pool>"""
@@ -23,15 +24,18 @@ OWN: dict[str, t.Any] = {"name": "data", "size": 64, "pool": "ceph"}
 OTHER: dict[str, t.Any] = {"name": "kept", "source": "kept", "pool": "ceph"}
 
 
-def plan(conn: VirConnect, *disks: dict[str, t.Any]) -> MachinePlan:
+def plan(conn: VirConnect, *disks: dict[str, t.Any], asked: bool = False) -> MachinePlan:
+    """asked: whether it is known that no other hypervisor uses what is in the pool."""
     machine = {"name": "db1", "vcpus": 1, "memory": 128, "nic_profile": "none", "start": False}
     more = {"seed": {"method": "none"}, "disk_profile": "none", "disks": list(disks)}
-    (made,) = make_plans([read_machine({**machine, **more})], Hypervisor(conn, image_pool="images"), "")
+    elsewhere = read_used_elsewhere({} if asked else None, "used_elsewhere")
+    hypervisor = Hypervisor(conn, image_pool="images", left_elsewhere=elsewhere)
+    (made,) = make_plans([read_machine({**machine, **more})], hypervisor, "")
     return made
 
 
 def make(conn: VirConnect, *disks: dict[str, t.Any]) -> None:
-    (result,) = run_plans([plan(conn, *disks)], concurrency=1)
+    (result,) = run_plans([plan(conn, *disks, asked=True)], concurrency=1)
     assert result.error is None
 
 
