@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...module_utils._base.errors import InputError
 from ...module_utils._model.spec.fields.units import format_size
+from .._placement.options import unseen_option
 from .table import Column, printable_line, table_lines
 from .text import machines_of
 
@@ -159,10 +160,9 @@ def restore_twins(
 ) -> list[str]:
     """Why a machine is not to be restored: another hypervisor has it, or may have it. A sentence each.
 
-    unseen: the user knows that it is not where nobody answers.
-
     results: registered results of virt_info by the hypervisors' names. target: the hypervisor that it is restored to.
-    name, uuid: of the restored machine, None for a single disk. Raises InputError.
+    name, uuid: of the restored machine, None for a single disk. unseen: the user knows that it is not where nobody
+    answers. Raises InputError.
     """
     if name is None:
         return []
@@ -176,5 +176,5 @@ def restore_twins(
     for host, reason in silent.items():
         if host != target and not unseen:
             may_have = printable_line(f"{host} may have {name} already: {reason}.")
-            found.append(f"{may_have} If you know that it is not there, add -e virt_unseen={name}.")
+            found.append(f"{may_have} If you know that it is not there, add {unseen_option(name)}.")
     return found
