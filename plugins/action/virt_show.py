@@ -11,6 +11,8 @@ import typing as t
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import printable_text
+
 
 class ActionModule(ActionBase):
     """Prints; changes nothing, sends nothing anywhere."""
@@ -32,7 +34,7 @@ class ActionModule(ActionBase):
         )
         text, facts = arguments["text"], arguments["facts"]
         # YAML has values that JSON has not, such as a date.
-        shown = json.dumps(facts, indent=2, default=str) if arguments["output"] == "json" else text
+        shown = json.dumps(facts, indent=2, default=str) if arguments["output"] == "json" else printable_text(text)
         if shown and not self._task.no_log:
             Display().display(shown)
         if arguments["failure"]:

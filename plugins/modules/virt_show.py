@@ -9,10 +9,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: virt_show
-short_description: Print text verbatim, or data as JSON
+short_description: Print text, or data as JSON
 version_added: "1.0.0"
 description:
-  - Prints a text on the controller, line by line and unchanged. With C(no_log) it prints nothing.
+  - Prints a text on the controller, line by line. A space stands for each character that cannot be printed, as a
+    terminal would take some of these for commands. With C(no_log) it prints nothing.
   - The playbooks of this collection show their results with it.
   - It can end with an error after it has printed, for a report that is to be seen although something went wrong.
 author:

@@ -116,3 +116,8 @@ def shown_width(text: str) -> int:
 def printable_line(value: t.Any) -> str:
     """Any text as one line of visible characters: what a machine says must not draw on the terminal."""
     return "".join(char if char.isprintable() else " " for char in str(value))
+
+
+def printable_text(text: str) -> str:
+    """The same of a text of several lines, which stay."""
+    return "\n".join(map(printable_line, text.split("\n")))

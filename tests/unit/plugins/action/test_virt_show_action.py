@@ -36,6 +36,12 @@ def test_the_text_is_printed_as_it_is(show: t.Callable[..., str]) -> None:
     assert show(text="two\n  lines") == "two\n  lines\n"
 
 
+def test_what_a_hypervisor_says_does_not_draw_on_the_terminal(show: t.Callable[..., str]) -> None:
+    assert show(text="hv2 is left out: \x1b[2J\x1b]0;title\x07\rgone\nhv3 täglich") == (
+        "hv2 is left out:  [2J ]0;title  gone\nhv3 täglich\n"
+    )
+
+
 def test_what_is_to_be_in_no_log_is_not_printed(show: t.Callable[..., str]) -> None:
     assert show(text="a secret", no_log=True) == ""
 
