@@ -1,7 +1,8 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filters brine.virt.misspelled, resource_mistakes and type_mistakes: what is wrong with the variables of roles."""
+"""What is wrong with the variables of roles: the filters brine.virt.misspelled, resource_mistakes, resource_refusals,
+type_mistakes and said_by_hosts."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.said_by_hosts import complaint, own_words
 from ansible_collections.brine.virt.plugins.plugin_utils._resource_mistakes import (
     resource_mistakes,
     resource_refusals,
@@ -71,6 +73,14 @@ def misspelled(names: t.Any, known: Collection[str] | None = None) -> list[str]:
     return sentences
 
 
+def said_by_hosts(facts: t.Any, words: t.Any = ()) -> list[str]:
+    """A sentence for each host that answers with variables of its own; said_by_hosts.yml describes it."""
+    if not isinstance(facts, Mapping):
+        raise AnsibleFilterError(f"brine.virt.said_by_hosts: {facts!r} is not a mapping")
+    named = {str(host): own_words(names, list(words)) for host, names in facts.items()}
+    return [complaint(host, names) for host, names in named.items() if names]
+
+
 class FilterModule:
     """Tells Ansible the filters of this file."""
 
@@ -80,5 +90,6 @@ class FilterModule:
             "misspelled": misspelled,
             "resource_mistakes": resource_mistakes,
             "resource_refusals": resource_refusals,
+            "said_by_hosts": said_by_hosts,
             "type_mistakes": type_mistakes,
         }

@@ -18,7 +18,7 @@ import difflib
 import json
 import re
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from .._model.url import replace_url_secrets
 from .._model.withheld import (
@@ -71,6 +71,8 @@ _LINE = re.compile(
     r"""(?P<value>\S.*?)(?P<end>(?P=quote)[ \t]*[,}]*(?:[ \t]\#.*)?[ \t]*\r?)$""",
     re.MULTILINE,
 )
+# What says in YAML that a value fills the lines below.
+_BLOCK = re.compile(r"[|>][-+0-9]*")
 # A key further on in a line: of JSON or YAML on one line, a connection's options, an assignment, an element of XML.
 _KEY = re.compile(r"""(?<![\w-])(?P<key>[\w-]+)["']?\]?[ \t]*(?:=>|[:=>])[ \t]*""")
 # What crypt(5) or htpasswd make of a password, by the methods that they know: such a text is known wherever it stands.
@@ -230,7 +232,7 @@ def _taken_out(value: t.Any, key: str, take_out: TakeOut) -> t.Any:
     value = _PRIVATE_KEY.sub(lambda match: str(take_out(match.group(), (match.group(),))), value)
     if name == "content":
         # Of a file that nobody has called secret, with secrets in its lines: a key of WireGuard, for example.
-        value = "\n".join(_of_line(line, take_out) for line in value.split("\n"))
+        value = "\n".join(_of_lines(value.split("\n"), take_out))
     return _HASH.sub(lambda match: str(take_out(match.group(), (match.group(),))), value)
 
 
@@ -245,12 +247,31 @@ def _is_content(value: t.Any) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool) and value != ""
 
 
-def _of_line(line: str, take_out: TakeOut) -> str:
-    span = _secret_in(line)
-    if span is None:
-        return line
-    begin, end = span
-    return f"{line[:begin]}{take_out(line[begin:end], _texts(line[begin:end]))}{line[end:]}"
+def _of_lines(lines: Iterable[str], take_out: TakeOut) -> Iterator[str]:
+    """Lines without the values of keys whose names say that they are secret, also where such a value fills the lines
+    below its key."""
+    block: int | None = None
+    for line in lines:
+        if block is not None and line.strip() and _indent(line) <= block:
+            block = None
+        span = _secret_in(line)
+        if block is not None:
+            value = line.strip()
+            yield f"{line[: _indent(line)]}{take_out(value, {value})}" if value else line
+        elif span is None:
+            yield line
+        else:
+            begin, end = span
+            if _BLOCK.fullmatch(line[begin:end].strip()):
+                # It only says that the secret comes.
+                block = _indent(line)
+                yield line
+            else:
+                yield f"{line[:begin]}{take_out(line[begin:end], _texts(line[begin:end]))}{line[end:]}"
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _secret_in(line: str) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import os
 import re
 import shlex
@@ -23,7 +24,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # in a hypervisor's metadata, it is a plain name, as all those that seeds create.
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
 # Ansible gives these their values itself; a machine must not be able to pose as another host.
-_MAGIC_VARIABLES = frozenset(
+MAGIC_VARIABLES = frozenset(
     {
         "environment",
         "group_names",
@@ -177,9 +178,7 @@ def _address_beyond_the_guest(record: Mapping[str, t.Any]) -> str | None:
 def is_allowed_variable(name: str) -> bool:
     """Whether a machine may bring a variable of this name into the inventory."""
     return (
-        bool(_IDENTIFIER.fullmatch(name))
-        and not name.startswith(("ansible_", "virt_"))
-        and name not in _MAGIC_VARIABLES
+        bool(_IDENTIFIER.fullmatch(name)) and not name.startswith(("ansible_", "virt_")) and name not in MAGIC_VARIABLES
     )
 
 
@@ -280,6 +279,12 @@ def name_hosts(
         host = f"{_FOREIGN.sub('_', name)}_{hypervisor}"
         if host in used:
             host = f"{host}_{_FOREIGN.sub('_', record['uuid'])}"
+        # Only a hypervisor that was taken over has two machines of one UUID.
+        same = host
+        for number in itertools.count(2):
+            if host not in used:
+                break
+            host = f"{same}_{number}"
         used.add(host)
         if homes[name].count(hypervisor) > 1:
             reason = f"{homes[name].count(hypervisor)} machines on {hypervisor} are to be called {name}"

@@ -153,3 +153,9 @@ def test_secrets_of_a_cloud_config_in_both_spellings() -> None:
 @pytest.mark.parametrize("text", ["#cloud-config\na: &x [*x]\n", "#cloud-config\n" + "[" * 3000])
 def test_a_cloud_config_without_an_end_is_no_accident(text: str) -> None:
     assert secrets_of({"user_data": f"{text}\npassword: hunter22\n"}) == {"hunter22"}
+
+
+@pytest.mark.parametrize("marker", ["|", ">-", "|2"])
+def test_a_value_that_fills_the_lines_below_its_key(marker: str) -> None:
+    content = f"user: joe\n  password: {marker}\n    hunter22\n\n    more-of-it\n  port: 22\n"
+    assert secrets_of({"files": [{"path": "/etc/x", "content": content}]}) == {"hunter22", "more-of-it"}

@@ -224,6 +224,12 @@ def test_nobody_takes_the_name_of_a_machine_that_is_known_where_nobody_answers()
     )
 
 
+def test_not_even_where_a_hypervisor_lists_one_uuid_twice() -> None:
+    answer = _answer("hv1", "x", "x", "x")
+    named = name_hosts(listed_machines([answer]), taken=("x_hv1_hv1-x",))
+    assert [one.host for one in named] == ["x_hv1", "x_hv1_hv1-x_2", "x_hv1_hv1-x_3"]
+
+
 def test_machines_are_called_as_the_user_wants_and_no_two_the_same() -> None:
     machines = listed_machines([_answer("hv1", "a", "b", "c"), _answer("hv2", "a", "d")])
     wanted = {("hv1", "a"): "web", ("hv1", "b"): "web", ("hv2", "a"): "a.hv2", ("hv2", "d"): "localhost"}

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleFilterError
 
+from ansible_collections.brine.virt.plugins.filter.misspelled import said_by_hosts
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.said_by_hosts import require_own_word
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
@@ -39,12 +40,46 @@ def test_variables_of_ours_are_named() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["inventory_hostname", "omit", "lookup", "search_path", "role_path"])
+def test_so_is_what_only_ansible_sets(name: str) -> None:
+    """By inventory_hostname it would get another one's certificate, and omit is a path where no option was given."""
+    with pytest.raises(AnsibleActionFail) as caught:
+        require_own_word({"inventory_hostname": "hv2", "ansible_facts": {name: "hv2"}})
+    who = "this host" if name == "inventory_hostname" else "hv2"
+    assert caught.value.message.startswith(f"{who} answers with variables of its own, which Ansible prefers to yours: ")
+
+
+def test_the_filter_names_the_hosts() -> None:
+    facts = {"hv1": {"distribution": "Debian", "environment": "lab"}, "hv2": {"vm": 1, "state": 2, "cpu": 3}, "hv3": {}}
+    assert said_by_hosts(facts, ["vm", "state"]) == [
+        "hv2 answers with variables of its own, which Ansible prefers to yours: state, vm. Find out what runs there; "
+        "if it was a set_fact of yours, leave out cacheable."
+    ]
+    with pytest.raises(AnsibleFilterError, match="is not a mapping"):
+        said_by_hosts([])
+
+
 TASKS: dict[str, dict[str, t.Any]] = {
     "virt_known_hosts": {"path": "keys", "arriving": {}},
     "virt_volume": {"pool": "default-pool", "name": "x", "src": "secret"},
     "virt_image": {"pool": "default-pool", "name": "x", "src": "secret"},
     "virt_keys": {"kinds": ["server"], "folder": "/nowhere", "authority": "ca"},
 }
+
+
+@pytest.mark.slow
+def test_a_host_that_takes_the_name_of_another_one_gets_nothing(tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library/liar.py").write_text(LIAR.replace("FACTS", repr({"inventory_hostname": "hv2"})))
+    keys = {"brine.virt.virt_keys": TASKS["virt_keys"]}
+    tasks = [{"liar": {}}, {"ansible.builtin.debug": {"msg": "I am {{ inventory_hostname }}"}}, keys]
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{"hosts": "hv1", "gather_facts": False, "tasks": tasks}]))
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"hv1": here, "hv2": here}}}))
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml")
+    # That is how Ansible is.
+    assert "I am hv2" in done.stdout, done.stdout
+    assert "this host answers with variables of its own" in done.stdout and done.returncode == 2, done.stdout
 
 
 @pytest.mark.slow
