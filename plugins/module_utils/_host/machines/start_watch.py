@@ -10,11 +10,13 @@ Block devices have no times that could tell it.
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import re
 import threading
 import time
 import typing as t
+import zlib
 
 from ..._model.metadata.snapshots import SnapshotWork
 from ..connection import VirConnect, libvirt, run_events, translate_errors
@@ -25,6 +27,8 @@ _SETTLE_SECONDS = 0.5
 # Where libvirt's qemu:///system writes which process a machine is.
 _RUN = "/run/libvirt/qemu"
 _LOGS = "/var/log/libvirt/qemu"
+# What follows ".log" in the names of logs that were rotated.
+_ROTATED = re.compile(r"(?:[.-]\d+)?(?:\.gz)?")
 # qemuLogOperation in libvirt's src/qemu/qemu_process.c; so it is in logs of libvirt 1.3.1 to 9.0
 _STARTING = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\+\d{4}): starting up libvirt ")
 # QEMU's words for a disk that it is given at its start (raw_check_lock_bytes in block/file-posix.c), and libvirt's for
@@ -54,14 +58,14 @@ def booted_at() -> float:
 def last_start(machine: str, folder: str = _LOGS) -> str:
     """When the QEMU of a machine was last started on this host, as libvirt's log of it says; empty where it does not.
 
-    For comparison: the log outlives machine, daemon and host. virtlogd puts the last 2 MiB into NAME.log.0, and so on.
+    For comparison: the log outlives machine, daemon and host. virtlogd puts the last 2 MiB into NAME.log.0, and so on;
+    the distributions' logrotate into NAME.log.1.gz, or NAME.log-20260131.
     A start that ended because somebody else had locked a disk is none: no guest ran.
     """
-    for end in ("", ".0", ".1", ".2"):
+    for path in _logs_of(os.path.basename(machine), folder):
         found = before = b""
         locked = False
-        path = os.path.join(folder, f"{os.path.basename(machine)}.log{end}")
-        with contextlib.suppress(OSError), open(path, "rb") as log:
+        with contextlib.suppress(OSError, EOFError, zlib.error), _open_log(path) as log:
             for line in log:
                 if begin := _STARTING.match(line):
                     before, found, locked = found, begin[1], False
@@ -72,6 +76,23 @@ def last_start(machine: str, folder: str = _LOGS) -> str:
         if found:
             return found.decode()
     return ""
+
+
+def _logs_of(machine: str, folder: str) -> list[str]:
+    """The paths of a machine's logs, the newest first."""
+    times = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if name.startswith(f"{machine}.log") and _ROTATED.fullmatch(name[len(machine) + 4 :]):
+                path = os.path.join(folder, name)
+                with contextlib.suppress(OSError):
+                    # The one that is written to counts as newer than all others, whose times may be copies of its own.
+                    times.append((name == f"{machine}.log", os.stat(path).st_mtime_ns, path))
+    return [path for _current, _time, path in sorted(times, reverse=True)]
+
+
+def _open_log(path: str) -> t.IO[bytes]:
+    return t.cast("t.IO[bytes]", gzip.open(path) if path.endswith(".gz") else open(path, "rb"))
 
 
 def is_off_since(work: SnapshotWork, machine: str) -> bool:

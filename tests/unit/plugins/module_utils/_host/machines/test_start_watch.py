@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import time
@@ -84,6 +85,20 @@ def test_of_a_machine_without_a_process_nobody_can_see_it(tmp_path: Path, text: 
 
 START = "{time}: starting up libvirt version: 9.0.0, package: 9.0.0-4+deb12u2 (Debian), hostname: hv1\nLC_ALL=C \\\n"
 END = "{time}: shutting down, reason=destroyed\n"
+
+
+@pytest.mark.parametrize("ending", [".0", ".1.gz", "-20260131", "-20260131.gz"])
+def test_the_last_start_is_in_a_log_that_was_rotated(tmp_path: Path, ending: str) -> None:
+    when = "2026-01-30 10:00:00.000+0000"
+    text = f"{when}: starting up libvirt version: 9.0.0\n".encode()
+    (tmp_path / f"web1.log{ending}").write_bytes(gzip.compress(text) if ending.endswith(".gz") else text)
+    older = text.replace(b"01-30", b"01-20")
+    (tmp_path / "web1.log.9").write_bytes(older)
+    os.utime(tmp_path / "web1.log.9", (1, 1))
+    (tmp_path / "web1.log").write_bytes(b"nothing since\n")
+    for other in ("web1.log.log", "web1.log-old", "web10.log"):
+        (tmp_path / other).write_bytes(text.replace(b"01-30", b"02-01"))
+    assert last_start("web1", str(tmp_path)) == when
 
 
 def test_the_last_start_is_in_the_log_whatever_came_after_it(tmp_path: Path) -> None:
