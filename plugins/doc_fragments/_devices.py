@@ -100,9 +100,9 @@ options:
             its saved state, a snapshot, a checkpoint or a backup), another disk of this task, or an overlay. It is also
             refused if that cannot be determined, as with a pool that is not active. So is an image in the store, unless
             the disk is C(readonly), because it is never written to.
-          - In a pool that other hypervisors may see as well (Ceph, iSCSI, NFS), a disk that writes to the volume gets
-            it only if these were asked, and nothing there uses it. P(brine.virt.virt_provision#role) asks them; for
-            M(brine.virt.virt_init), C(used_elsewhere) says what they answered.
+          - In a pool that other hypervisors may see as well (Ceph, iSCSI, NFS), a disk that alone writes to the volume
+            gets it only if these were asked, and nothing there uses it. P(brine.virt.virt_provision#role) asks them;
+            for M(brine.virt.virt_init), C(used_elsewhere) says what they answered. For C(shareable) they are not asked.
           - Two disks of a task may share a volume if both have C(shareable) or C(readonly). A disk with one of these,
             or a C(cdrom), may also share a volume with existing machines. The same is checked when an existing disk is
             no longer to be C(readonly) or C(shareable).

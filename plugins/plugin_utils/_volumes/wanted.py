@@ -11,7 +11,7 @@ import posixpath
 import typing as t
 from collections.abc import Iterator, Mapping
 
-from ...module_utils._operations.shared_volumes.units import is_same_everywhere
+from ...module_utils._operations.shared_volumes.units import is_same_everywhere, iscsi_place
 from ...module_utils._operations.task_volumes import exclude
 
 _HINT = "Two machines may share it only if both are shareable or readonly"
@@ -34,9 +34,9 @@ def wanted_twice(answers: Mapping[str, t.Any]) -> Iterator[tuple[str, str]]:
 
 
 def _is_same(one: _Volume, other: _Volume) -> bool:
-    """Whether two hypervisors mean one volume; it counts as one where that cannot be told. By the rules that
-    virt_usage_info goes by."""
-    if one["place"] == other["place"] and (one["place"][:1] != "/" or is_same_everywhere(one["place"])):
+    """Whether two hypervisors mean one volume, by the rules that virt_usage_info goes by; without anything better, by
+    the names of pool and volume."""
+    if _place(one) == _place(other) and (_place(one)[:1] != "/" or is_same_everywhere(_place(one))):
         return True
     if one["serial"] is not None and other["serial"] is not None:
         return bool(one["serial"] == other["serial"])
@@ -45,6 +45,10 @@ def _is_same(one: _Volume, other: _Volume) -> bool:
     if _is_file(one) and _is_file(other):
         return posixpath.basename(one["place"]) == posixpath.basename(other["place"])
     return (one["pool"], one["volume"]) == (other["pool"], other["volume"])
+
+
+def _place(volume: _Volume) -> str:
+    return iscsi_place(volume["place"])
 
 
 def _is_file(volume: _Volume) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import stat
 import typing as t
@@ -30,6 +31,7 @@ _RAW = frozenset({None, "raw", "iso", "none", "unknown"})
 _DISK_TYPES = frozenset({"file", "block", "network"})
 # virStorageVolType in libvirt's include/libvirt/libvirt-storage.h, in its order.
 _TYPES = ("file", "block", "dir", "network", "netdir", "ploop")
+_MULTIPATH = "/dev/disk/by-id/dm-uuid-mpath-"
 # Pools whose volumes are LUNs: devices that a target shows.
 UNIT_POOL_TYPES = frozenset({"iscsi", "mpath", "scsi"})
 
@@ -190,11 +192,20 @@ def volume_serial(pool: Pool, volume: str) -> str | None:
     if pool.type not in UNIT_POOL_TYPES:
         return None
     with translate_errors(f"cannot find volume {volume} of pool {pool.name}"):
-        return serial_of(pool.handle.storageVolLookupByName(volume))
+        handle = pool.handle.storageVolLookupByName(volume)
+        serial = serial_of(handle)
+        return _multipath_serial(handle.path()) if serial is None and pool.local else serial
 
 
 def serial_of(handle: t.Any) -> str | None:
     """The same of a volume of libvirt in one of these pools. Raises libvirt's errors."""
     key = str(handle.key())
-    # Of a LUN without one, libvirt has the path instead.
+    # Of a LUN without one, and of multipath, libvirt has the path instead.
     return None if key.startswith("/") else key
+
+
+def _multipath_serial(path: str) -> str | None:
+    """That of a device of multipath on this host, as udev names it."""
+    device = os.path.realpath(path)
+    links = sorted(link for link in glob.glob(f"{_MULTIPATH}*") if os.path.realpath(link) == device)
+    return links[0][len(_MULTIPATH) :] if links else None

@@ -30,7 +30,8 @@ def check_elsewhere(pool: Pool, volume: str, hypervisor: Hypervisor, where: str)
         raise ConflictError(
             f"volume {volume} is used by {', '.join(others)}",
             where=where,
-            hint="Two machines may share it only if both are shareable or readonly",
+            hint="Two machines may share it only if both are shareable or readonly. If that is another file of the "
+            "same name, rename this one",
         )
     if unsaid:
         raise _unclear(volume, "; ".join(unsaid), where, "Resolve that first, or set readonly for the disk")

@@ -66,7 +66,7 @@ def how_requested(disk: Disk, element: etree._Element) -> str:
 
 def check_source(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervisor: Hypervisor) -> None:
     """Raise ConflictError when a machine would write to a volume that others have, or are backed by."""
-    how, where, rolled_back = how_used(disk), disk.given.at("source"), False
+    how, where = how_used(disk), disk.given.at("source")
     if how != READS:
         _require_not_the_hosts(pool.source_of(volume), hypervisor, where)
         _require_no_image(pool, volume, hypervisor, where)
@@ -74,7 +74,7 @@ def check_source(disk: Disk, pool: Pool, volume: str, machine: Machine, hypervis
         rolled_back = _made_for(machine, pool, volume, hypervisor)
         _require_unshared(how, users, volume, machine, hypervisor, where, rolled_back=rolled_back)
     plan_use(how, disk, pool, volume, machine, hypervisor, where)
-    if how == WRITES and not rolled_back:
+    if how == WRITES:
         check_elsewhere(pool, volume, hypervisor, where)
 
 
@@ -126,7 +126,7 @@ def _check_attached(
     hypervisor.task_volumes.add(VolumeUseByDisk(machine.name, name, volume, how, where, lambda: identity))
     if place is not None:
         hypervisor.want(*place, how, machine.name, where)
-        if how == WRITES and not rolled_back:
+        if how == WRITES:
             check_elsewhere(*place, hypervisor, where)
 
 

@@ -22,7 +22,7 @@ from ..._host.connection import VirConnect, is_local, translate_errors
 from ..._host.storage.usage import Usage
 from ..._host.storage.users import VolumeUser, VolumeUsers
 from ..._host.storage.volume_facts import UNIT_POOL_TYPES, serial_of
-from .units import is_same_everywhere, unit_paths
+from .units import is_same_everywhere, iscsi_place, portal_paths, unit_paths
 from .volume import SharedVolume
 
 
@@ -86,7 +86,8 @@ def _users_of_unit(
     collected: VolumeUsers, asked: SharedVolume, serials: Mapping[tuple[str, str], str], *, local: bool
 ) -> set[VolumeUser]:
     """Who has a LUN, by whatever name of it. serials: see _serials."""
-    found = set(collected.by_place.get(asked.place, ()))
+    place = iscsi_place(asked.place)
+    found = set(collected.by_place.get(place, ()))
     for name, users in collected.by_volume.items():
         serial = serials.get(name)
         # Where it is not known what another pool's is, one of the same name in a pool of the same name counts as it.
@@ -95,11 +96,15 @@ def _users_of_unit(
             same = name == (asked.pool, asked.volume)
         if same:
             found |= users
-    paths = unit_paths(asked.serial) if local and asked.serial is not None else []
+    paths = [*portal_paths(place), *(unit_paths(asked.serial) if asked.serial is not None else [])] if local else []
     if is_same_everywhere(asked.place):
         paths.append(asked.place)
     for identity in map(collected.identify, paths):
         found |= collected.by_file.get(identity, set())
+    # By the path of another portal, while this host has not logged in there.
+    for path, users in collected.by_path.items():
+        if place.startswith("iscsi:") and iscsi_place(path) == place:
+            found |= users
     return found
 
 

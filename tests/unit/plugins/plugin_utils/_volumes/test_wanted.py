@@ -51,6 +51,10 @@ def test_the_sentence_says_which_disks_and_what_would_be_right() -> None:
         # By another portal, or as a device of multipath.
         (LUN, {"place": "/dev/mapper/mpatha", "pool": "mp", "volume": "dm-3"}),
         (LUN, {"serial": None}),
+        (
+            LUN,
+            {"serial": None, "place": "iscsi:iqn.2026-01.org.example:san/1", "pool": "direct", "volume": "unit:0:0:1"},
+        ),
         ({**LUN, "serial": None, "place": "/dev/sdb"}, {"place": "/dev/sdc"}),
     ],
 )

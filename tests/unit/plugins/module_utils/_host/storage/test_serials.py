@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import typing as t
+from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volume_facts
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import volume_serial
 
@@ -26,3 +28,14 @@ def test_the_serial_number_that_libvirt_has(kind: str, key: str, serial: str | N
     volume: t.Any = type("Volume", (), {"key": lambda _self: key})()
     handle: t.Any = type("Handle", (), {"storageVolLookupByName": lambda _self, _name: volume})()
     assert volume_serial(Pool("san", "/dev", 0, handle, type=kind), "unit:0:0:1") == serial
+
+
+def test_multipath_for_which_libvirt_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = tmp_path / "dm-3"
+    device.touch()
+    (tmp_path / "dm-uuid-mpath-3600").symlink_to(device)
+    monkeypatch.setattr(volume_facts, "_MULTIPATH", f"{tmp_path}/dm-uuid-mpath-")
+    volume: t.Any = type("Volume", (), {"key": lambda _self: str(device), "path": lambda _self: str(device)})()
+    handle: t.Any = type("Handle", (), {"storageVolLookupByName": lambda _self, _name: volume})()
+    assert volume_serial(Pool("mp", "/dev/mapper", 0, handle, type="mpath", local=True), "dm-3") == "3600"
+    assert volume_serial(Pool("mp", "/dev/mapper", 0, handle, type="mpath"), "dm-3") is None

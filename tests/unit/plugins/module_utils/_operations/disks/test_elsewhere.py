@@ -62,7 +62,8 @@ def test_the_others_decide(shared: Host) -> None:
     shared.plan(one("a", Disks.WRITE), hypervisor=shared.hypervisor(said()))
     used = shared.hypervisor(said(users=["machine far"]))
     assert shared.refused(one("a", Disks.WRITE), hypervisor=used) == (
-        f"machines[0].disks[0].source: volume x.qcow2 is used by machine far on hv2. {SHARE}"
+        f"machines[0].disks[0].source: volume x.qcow2 is used by machine far on hv2. {SHARE}. If that is "
+        "another file of the same name, rename this one"
     )
     silent = shared.hypervisor({"hv2": "no route to host"})
     assert shared.refused(one("a", Disks.WRITE), hypervisor=silent).endswith(
@@ -92,6 +93,14 @@ def test_a_disk_that_is_to_be_written_to_from_now_on(shared: Host) -> None:
     more = one("a", {**Disks.WRITE, "readonly": False})
     assert "machines[0].disks[0].readonly: it cannot be determined" in shared.refused(more)
     shared.plan(more, hypervisor=shared.hypervisor(said()))
+
+
+def test_its_own_disk_that_others_share_is_not_taken_from_them(shared: Host) -> None:
+    shared.make(one("a", {"size": "1MiB", "format": "raw", "shareable": True}))
+    alone = one("a", {"size": "1MiB", "shareable": False})
+    used = shared.hypervisor(said("a-d.raw", users=["machine far"]))
+    assert "volume a-d.raw is used by machine far on hv2" in shared.refused(alone, hypervisor=used)
+    shared.plan(alone, hypervisor=shared.hypervisor(said("a-d.raw")))
 
 
 def test_what_a_machine_has_is_not_asked_about_again(shared: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,13 @@ def test_its_path_even_while_this_host_has_not_logged_in(other: Other) -> None:
     assert other.users_of(SharedVolume("san", NAME, PLACE.replace("lun-1", "lun-2"))) == []
 
 
+def test_another_portal_of_its_target(other: Other) -> None:
+    other.guest("block", f"dev='{PLACE.replace('192.0.2.9', '198.51.100.9')}'")
+    assert other.users_of(ASKED) == ["machine web9"]
+    assert other.users_of(SharedVolume("direct", NAME, "iscsi:iqn.2026-01.org.example:san/1")) == ["machine web9"]
+    assert other.users_of(SharedVolume("direct", NAME, "iscsi:iqn.2026-01.org.example:san/2")) == []
+
+
 @pytest.mark.parametrize("pool", ["other-name"])
 def test_a_volume_of_a_pool_by_its_serial_number(other: Other, pool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """libvirt's test driver has no serial numbers."""
@@ -115,6 +122,8 @@ def test_a_lun_that_qemu_itself_reaches(other: Other) -> None:
     other.conn.defineXML(text)
     assert other.users_of(SharedVolume("direct", NAME, "iscsi:iqn.x/1")) == ["machine web9"]
     assert other.users_of(SharedVolume("direct", NAME, "iscsi:iqn.y/1")) == []
+    by_device = SharedVolume("san", NAME, "/dev/disk/by-path/ip-192.0.2.9:3260-iscsi-iqn.x-lun-1", serial=SERIAL)
+    assert other.users_of(by_device) == ["machine web9"]
 
 
 @pytest.mark.parametrize("local", [True, False])

@@ -34,3 +34,15 @@ def test_all_that_leads_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 )
 def test_paths_that_every_host_has(path: str, same: bool) -> None:
     assert units.is_same_everywhere(path) is same
+
+
+def test_a_lun_by_its_target_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "_BY_PATH", f"{tmp_path}/")
+    names = {f"ip-192.0.2.{host}:3260-iscsi-iqn.x:a-lun-1{part}" for host in (8, 9) for part in ("", "-part2")}
+    for name in (*names, "ip-192.0.2.9:3260-iscsi-iqn.x:a-lun-10", "ip-192.0.2.9:3260-iscsi-iqn.x:ab-lun-1"):
+        (tmp_path / name).touch()
+    assert {Path(path).name for path in units.portal_paths("iscsi:iqn.x:a/1")} == names
+    assert units.portal_paths("rbd:vms/a") == []
+    for name in names:
+        assert units.iscsi_place(f"/dev/disk/by-path/{name}") == "iscsi:iqn.x:a/1"
+    assert units.iscsi_place("/dev/sdb") == "/dev/sdb"
