@@ -114,11 +114,14 @@ def _unseen(
         lost = found is None and not placed
         hosts = list(silent) if lost and may_have_moved(seen, silent) else silent_among(seen, silent) if lost else []
     elif found is not None:
-        if asked is not None or home is None or home not in silent:
+        others = [host for host in silent_among(seen, silent) if host != found]
+        if asked is not None or not others:
             return None
+        at_reading = f"on {home} when the inventory was read"
+        before = at_reading if others == [home] else f"seen on {' and '.join(others)} before"
         return None, (
-            f"it is to be removed, and is on {found}, but was on {home} when the inventory was read, "
-            f"{no_answer([home], silent)}: there may be two of this name. Set hypervisor: {found} if that one is to go"
+            f"it is to be removed, and is on {found}, but was {before}, {no_answer(others, silent)}: there may be two "
+            f"of this name. Set hypervisor: {found} if that one is to go"
         )
     else:
         hosts = [asked] if asked is not None else [home] if home in silent and home is not None else list(silent)

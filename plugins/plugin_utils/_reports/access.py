@@ -56,7 +56,10 @@ def _viewer(graphics: Mapping[str, t.Any], hypervisor: str, variables: Mapping[s
     if _is_here(variables):
         url = f"{graphics['type']}://{place}{f':{port}' if plain else query}"
         return shlex.join(["remote-viewer", url])
-    tunnel = ["ssh", "-f", *_port(variables), "-L", f"{port}:{place}:{port}", _login(hypervisor, variables)]
+    # The first console of every hypervisor has the same port: while a tunnel to another one has it here, ssh has to
+    # fail, or the viewer would show that one's machine. Without an address it would also be content with ::1 alone.
+    forward = ["-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{port}:{place}:{port}"]
+    tunnel = ["ssh", "-f", *_options(variables), *forward, _login(hypervisor, variables)]
     url = f"{graphics['type']}://127.0.0.1{f':{port}' if plain else query}"
     return f"{shlex.join([*tunnel, 'sleep', str(_TUNNEL_SECONDS)])} && {shlex.join(['remote-viewer', url])}"
 
@@ -73,7 +76,7 @@ def _text_console(name: str, hypervisor: str, variables: Mapping[str, t.Any]) ->
         return shlex.join(virsh)
     # The shell on the other side reads the words once more.
     there = [shlex.quote(word) for word in virsh]
-    return shlex.join(["ssh", "-t", *_port(variables), _login(hypervisor, variables), *there])
+    return shlex.join(["ssh", "-t", *_options(variables), _login(hypervisor, variables), *there])
 
 
 def _is_here(variables: Mapping[str, t.Any]) -> bool:
@@ -91,6 +94,23 @@ def _login(hypervisor: str, variables: Mapping[str, t.Any]) -> str:
     return f"{user}@{host}" if user else host
 
 
-def _port(variables: Mapping[str, t.Any]) -> list[str]:
+def _options(variables: Mapping[str, t.Any]) -> list[str]:
+    """What Ansible would give to ssh: the key, the port, and the arguments of variables."""
+    key = variables.get("ansible_ssh_private_key_file") or variables.get("ansible_private_key_file")
     port = variables.get("ansible_port") or variables.get("ansible_ssh_port")
-    return ["-p", str(port)] if port and str(port) != "22" else []
+    return [
+        *(["-i", str(key)] if key else []),
+        *(["-p", str(port)] if port and str(port) != "22" else []),
+        *_arguments(variables, "ansible_ssh_common_args"),
+        *_arguments(variables, "ansible_ssh_extra_args"),
+    ]
+
+
+def _arguments(variables: Mapping[str, t.Any], name: str) -> list[str]:
+    """The words of such a variable; none where it has a command of its own, which could hold a password."""
+    text = str(variables.get(name) or "")
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return []
+    return [] if "command" in text.lower() else words

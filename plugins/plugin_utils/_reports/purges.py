@@ -74,7 +74,7 @@ def choose_purges(
                 lines.append(_absent(name, answered, unasked))
                 lines += _elsewhere(name, (last_seen or {}).get(name, ()), {*results, *unasked})
                 continue
-            _require_only_one(name, hypervisor, silent, homes or {})
+            _require_only_one(name, hypervisor, silent, homes or {}, (last_seen or {}).get(name, ()))
             result = answered[hypervisor][name]
             if result.get("failed"):
                 raise InputError(f"{hypervisor}: {_refusal(result, hints)}")
@@ -96,16 +96,22 @@ def choose_purges(
     }
 
 
-def _require_only_one(name: str, found: str, silent: Mapping[str, str], homes: Mapping[str, str]) -> None:
+def _require_only_one(
+    name: str, found: str, silent: Mapping[str, str], homes: Mapping[str, str], seen: Sequence[str]
+) -> None:
     """Raise InputError for a machine that was seen before on a hypervisor which does not answer now."""
     home = homes.get(name, found)
     if home != found and home in silent:
-        raise InputError(
-            f"machine {name!r} is on {found}, but was on {home} when the inventory was read, which does not answer: "
-            "there may be two of this name",
-            where="vm",
-            hint=f"Add -e on={found} if that one is to go",
-        )
+        before = f"was on {home} when the inventory was read"
+    elif unheard := [host for host in seen if host != found and host in silent]:
+        before = f"was seen on {' and '.join(unheard)} before"
+    else:
+        return
+    raise InputError(
+        f"machine {name!r} is on {found}, but {before}, which does not answer: there may be two of this name",
+        where="vm",
+        hint=f"Add -e on={found} if that one is to go",
+    )
 
 
 def _absent(name: str, answered: Mapping[str, _Found], unasked: Sequence[str]) -> str:

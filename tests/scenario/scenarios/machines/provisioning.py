@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import socket
 
 from ...cloud import Cloud, must
 from ...driving.looks import document
@@ -192,13 +193,26 @@ def _details(cloud: Cloud) -> None:
     must((machine["snapshots"], machine["jobs"], machine["errors"]) == ([], [], []), f"it has {machine}")
     text = cloud.play_well("query", "-e", f"vm={NAME}").text
     must(re.search(rf"^  Console: ssh -t .*virsh .*console {NAME}$", text, re.M) is not None, text)
-    must(
-        re.search(r"^  Viewer: ssh -f .*-L (\d+):127\.0\.0\.1:\1 .* && remote-viewer vnc://", text, re.M) is not None,
-        text,
-    )
     must(f"\n  Serial log: {host}:/" in text, text)
     login = re.search(r"^  SSH: ssh (.+)$", text, re.M)
     must(login is not None, text)
     words = ["-i", str(cloud.lab_files / "id_ed25519"), *shlex.split(login[1] if login else ""), "hostname"]
     answer = cloud.run("ssh", "-F", "none", "-o", "BatchMode=yes", *words)
     must(answer.status == 0 and answer.text.strip().endswith(NAME), answer.text)
+    _viewer(cloud, text)
+
+
+def _viewer(cloud: Cloud, text: str) -> None:
+    """The command for the viewer: as it stands it makes a tunnel to the console, and while something else has the port
+    here there is no viewer, which would show that."""
+    forward = r"-L 127\.0\.0\.1:(\d+):127\.0\.0\.1:\2"
+    command = re.search(rf"^  Viewer: (ssh -f .*{forward} .*) && remote-viewer vnc://127", text, re.M)
+    must(command is not None, text)
+    line, port = (command[1], int(command[2])) if command else ("", 0)
+    with socket.create_server(("127.0.0.1", port)):
+        taken = cloud.run("sh", "-c", line)
+        must(taken.status != 0 and "in use" in taken.text, f"with the port in use here: {taken.status}, {taken.text}")
+    answer = cloud.run("sh", "-c", f"{line} >/dev/null 2>&1")
+    must(answer.status == 0, f"{line}: {answer.status}")
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as console:
+        must(console.recv(3) == b"RFB", "it is not the console that answers there")

@@ -57,7 +57,8 @@ centos
   Nic - ac:de:48:98:08:77:
     Source: br0
     Type: bridge"""
-VIEWER = "ssh -f -L 5900:127.0.0.1:5900 hyper6 sleep 30 && remote-viewer vnc://127.0.0.1:5900"
+FORWARD = "-o ExitOnForwardFailure=yes -L 127.0.0.1:5900:127.0.0.1:5900"
+VIEWER = f"ssh -f {FORWARD} hyper6 sleep 30 && remote-viewer vnc://127.0.0.1:5900"
 MORE_OF_IT: dict[str, t.Any] = {
     **CENTOS,
     "disks": [{**CENTOS["disks"][0], "guest_path": "/dev/disk/by-id/virtio-system"}, {"target": "sdb"}],
@@ -318,7 +319,7 @@ def test_more_of_a_machine_that_runs() -> None:
         "  Snapshots: one, two (current)",
         "  Job: backup, 48%, for 12 s",
         "  Job: copy of vda",
-        "  Viewer: ssh -f -L 5900:127.0.0.1:5900 root@192.0.2.6 sleep 30 && remote-viewer vnc://127.0.0.1:5900",
+        f"  Viewer: ssh -f {FORWARD} root@192.0.2.6 sleep 30 && remote-viewer vnc://127.0.0.1:5900",
         "  Console: ssh -t root@192.0.2.6 virsh console centos",
         "  Serial log: hyper6:/var/log/libvirt/qemu/centos-serial.log",
     ]

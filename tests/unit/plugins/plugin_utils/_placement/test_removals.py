@@ -169,6 +169,21 @@ def test_one_whose_namesake_is_on_a_silent_hypervisor_is_not_removed_by_chance()
         assert (result["removals"], result["refused_machines"]) == ({"hv1": ["web1"]}, [])
 
 
+def test_one_that_is_known_on_a_silent_hypervisor_is_not_removed_elsewhere() -> None:
+    hosts = {"hv1": hypervisor(record("web1")), "hv2": SILENT, "hv3": SILENT}
+    seen = {"last_seen": {"web1": ["hv1", "hv2", "hv3"]}}
+    result = run([gone("web1")], hosts, homes={"web1": "hv1"}, **seen)
+    assert (result["removals"], result["not_there"]) == ({}, [])
+    (refused,) = result["refused_machines"]
+    assert refused["why"] == (
+        "it is to be removed, and is on hv1, but was seen on hv2 and hv3 before, which did not answer: there may be "
+        "two of this name. Set hypervisor: hv1 if that one is to go"
+    )
+    for entry, known in (({"hypervisor": "hv1"}, seen), ({}, {"last_seen": {"web1": ["hv1", "hv9"]}})):
+        result = run([gone("web1", **entry)], hosts, **known)
+        assert (result["removals"], result["refused_machines"]) == ({"hv1": ["web1"]}, [])
+
+
 def test_those_that_are_to_be_off_are_named() -> None:
     hosts = {"hv1": hypervisor(record("a"), record("b"), record("c"))}
     result = run([new("a", state="stopped"), new("b", state="present"), new("c"), gone("d")], hosts)

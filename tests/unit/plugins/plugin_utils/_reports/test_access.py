@@ -13,6 +13,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.access import access_lines
 
 VNC = {"type": "vnc", "listen": "127.0.0.1", "port": 5900, "tls_port": None}
+FORWARD = "-o ExitOnForwardFailure=yes -L 127.0.0.1:5900:127.0.0.1:5900"
+VIEWER = "sleep 30 && remote-viewer vnc://127.0.0.1:5900"
 
 
 def lines(variables: dict[str, t.Any] | None = None, **more: t.Any) -> dict[str, str]:
@@ -25,12 +27,12 @@ def lines(variables: dict[str, t.Any] | None = None, **more: t.Any) -> dict[str,
     [
         (
             {},
-            "ssh -f -L 5900:127.0.0.1:5900 hv1 sleep 30 && remote-viewer vnc://127.0.0.1:5900",
+            f"ssh -f {FORWARD} hv1 {VIEWER}",
             "ssh -t hv1 virsh -c qemu:///system console web1",
         ),
         (
             {"ansible_host": "192.0.2.11", "ansible_user": "ops", "ansible_port": 2222},
-            "ssh -f -p 2222 -L 5900:127.0.0.1:5900 ops@192.0.2.11 sleep 30 && remote-viewer vnc://127.0.0.1:5900",
+            f"ssh -f -p 2222 {FORWARD} ops@192.0.2.11 {VIEWER}",
             "ssh -t -p 2222 ops@192.0.2.11 sudo virsh console web1",
         ),
         ({"ansible_user": "root", "ansible_port": 22}, None, "ssh -t root@hv1 virsh console web1"),
@@ -48,10 +50,30 @@ def test_commands_log_in_as_ansible_does(variables: dict[str, t.Any], viewer: st
 
 
 @pytest.mark.parametrize(
+    ("variables", "options"),
+    [
+        (
+            {"ansible_ssh_private_key_file": "~/key", "ansible_ssh_common_args": "-J ops@jump -o 'User=a b'"},
+            ["-i", "~/key", "-J", "ops@jump", "-o", "User=a b"],
+        ),
+        ({"ansible_private_key_file": "/k", "ansible_port": "22"}, ["-i", "/k"]),
+        ({"ansible_ssh_extra_args": "-4", "ansible_ssh_common_args": None}, ["-4"]),
+        # It may hold a password, and what is shown may be kept.
+        ({"ansible_ssh_common_args": "-o ProxyCommand='sshpass -p hidden ssh jump'", "ansible_port": 7}, ["-p", "7"]),
+        ({"ansible_ssh_common_args": "-o 'unfinished"}, []),
+    ],
+)
+def test_commands_have_what_ssh_needs_to_get_there(variables: dict[str, t.Any], options: list[str]) -> None:
+    found = lines(variables)
+    assert shlex.split(found["Console"])[: 3 + len(options)] == ["ssh", "-t", *options, "hv1"]
+    assert shlex.split(found["Viewer"])[: 2 + len(options)] == ["ssh", "-f", *options]
+
+
+@pytest.mark.parametrize(
     ("graphics", "viewer"),
     [
         ({**VNC, "listen": "0.0.0.0"}, "127.0.0.1:5900 hv1"),
-        ({**VNC, "listen": "::1"}, "-L '5900:[::1]:5900' hv1"),
+        ({**VNC, "listen": "::1"}, "-L '127.0.0.1:5900:[::1]:5900' hv1"),
         ({"type": "spice", "listen": None, "port": None, "tls_port": 5901}, "spice://127.0.0.1?tls-port=5901"),
         ({**VNC, "port": None}, None),
         ({"type": "egl-headless"}, None),

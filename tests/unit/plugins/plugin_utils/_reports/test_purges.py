@@ -188,6 +188,21 @@ def test_one_that_was_elsewhere_when_the_inventory_was_read() -> None:
         assert choose_purges(found, ["web1"], on, homes=homes)["by_hypervisor"] == {"hv1": ["web1"]}
 
 
+def test_one_that_is_known_on_a_hypervisor_that_is_silent() -> None:
+    results = {"hv1": answered(machine("web1")), "hv2": SILENT, "hv3": answered(absent("web1"))}
+    sentence = (
+        "vm: machine 'web1' is on hv1, but was seen on hv2 before, which does not answer: there may be two of this "
+        "name. Add -e on=hv1 if that one is to go"
+    )
+    assert errors(results, ["web1"], last_seen={"web1": ["hv1", "hv2", "hv3"]}) == [sentence]
+    # The inventory that was read then has it on the one that answers: that does not tell how many there are.
+    assert errors(results, ["web1"], homes={"web1": "hv1"}, last_seen={"web1": ["hv2"]}) == [sentence]
+    # It is said which one is meant; it was seen on those that answer; on one that has left, or was not asked.
+    for on, seen in (("hv1", ["hv2"]), (None, ["hv1", "hv3"]), (None, ["hv9"])):
+        plan = choose_purges(results, ["web1"], on, last_seen={"web1": seen})
+        assert plan["by_hypervisor"] == {"hv1": ["web1"]}
+
+
 def misspelled(similar: list[str], more: str | None = None, **options: t.Any) -> str:
     results = {"hv1": answered({**absent("wbe1"), "similar": similar}), "hv2": answered(absent("wbe1"))}
     return str(choose_purges(results, ["wbe1"], **options)["text"])
