@@ -113,7 +113,7 @@ def picture_of(fleet: t.Any, settings: t.Any) -> Picture:
     ]
     warnings += [Remark("", "", visible(remark)) for remark in remarks_on(records)]
     warnings += [
-        Remark(hypervisor.anchor, machine.name, f"{machine.state} on {hypervisor.name}")
+        Remark(hypervisor.anchor, machine.name, f"{machine.condition} on {hypervisor.name}")
         for hypervisor in hypervisors
         for machine in hypervisor.machines
         if machine.style == "bad"

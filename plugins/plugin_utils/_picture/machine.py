@@ -40,10 +40,14 @@ class Note:
 
 @dataclass(frozen=True)
 class ShownMachine:
-    """A machine on the page. All texts are visible ones. vcpus and memory_mib: for sorting, 0 if unknown."""
+    """A machine on the page. All texts are visible ones. condition: the state, with what caused it.
+
+    vcpus and memory_mib: for sorting, 0 if unknown.
+    """
 
     name: str
     state: str
+    condition: str
     style: str
     sign: str
     vcpus: int
@@ -70,12 +74,15 @@ class ShownMachine:
 def machine_of(record: Record) -> ShownMachine:
     """The machine of a record of virt_info."""
     state = UNFINISHED if record.get("building") else _SAVED if record.get("saved") else visible(record["state"])
-    style = _STYLES.get(state, "bad")
+    # Nobody wanted it to be paused.
+    trouble = record.get("paused_by")
+    style = "bad" if trouble else _STYLES.get(state, "bad")
     vcpus, memory_mib = record.get("vcpus"), record.get("memory_mib")
     image = record.get("image")
     return ShownMachine(
         name=visible(record["name"]),
         state=state,
+        condition=visible(" ".join(filter(None, [state, trouble]))),
         style=style,
         sign=_SIGNS[style],
         vcpus=vcpus if isinstance(vcpus, int) else 0,
@@ -92,7 +99,12 @@ def machine_of(record: Record) -> ShownMachine:
 
 
 def _details(record: Record) -> t.Iterator[str]:
-    disks = [disk for disk in record.get("disks") or [] if disk.get("device", "disk") == "disk"]
+    # As in the list, without what is only read: a seed, an ISO.
+    disks = [
+        disk
+        for disk in record.get("disks") or []
+        if disk.get("device", "disk") in ("disk", "lun") and not disk.get("readonly")
+    ]
     sizes = [disk["size_bytes"] for disk in disks if disk.get("size_bytes") is not None]
     if sizes:
         yield f"{size(sum(sizes) / 1024**2)} on {counted(len(disks), 'disk')}"
@@ -109,6 +121,9 @@ def _notes(record: Record) -> t.Iterator[Note]:
     words = unfinished(record)
     if words:
         yield Note("warning", visible(words[0].upper() + words[1:]))
+    trouble = record.get("paused_by")
+    if trouble:
+        yield Note("warning", visible(f"Paused {trouble}"))
     move = on_its_way(record)
     if move:
         yield Note("move", visible(move[0].upper() + move[1:]))

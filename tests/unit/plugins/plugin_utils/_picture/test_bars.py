@@ -176,6 +176,30 @@ def test_a_state_that_is_not_known_stands_out() -> None:
     ]
 
 
+def test_a_machine_that_its_storage_has_paused_needs_attention() -> None:
+    record = {"name": "a", "state": "paused", "paused_by": "because of an I/O error"}
+    machine = machine_of(record)
+    assert (machine.state, machine.style, machine.needs_attention) == ("paused", "bad", True)
+    assert [note.text for note in machine.notes] == ["Paused because of an I/O error"]
+    host = {"memory": {"total_mib": 1280, "committed_mib": 0}, "vcpus": {"total": 2, "committed": 0}, "pools": []}
+    (warning,) = picture_of({"hv1": {"host": host, "machines": [record]}}, None).warnings
+    assert (warning.name, warning.text) == ("a", "paused because of an I/O error on hv1")
+    # Somebody has paused it.
+    by_hand = machine_of({**record, "paused_by": None})
+    assert (by_hand.style, by_hand.needs_attention, by_hand.condition) == ("held", False, "paused")
+
+
+def test_what_is_only_read_is_none_of_its_disks() -> None:
+    gib = 1024**3
+    disks = [
+        {"device": "disk", "size_bytes": 8 * gib},
+        {"device": "lun", "size_bytes": gib},
+        {"device": "disk", "size_bytes": gib, "readonly": True},
+        {"device": "cdrom", "size_bytes": gib},
+    ]
+    assert machine_of({"name": "a", "state": "running", "disks": disks}).details == ("9 GiB on 2 disks",)
+
+
 def test_a_cloud_without_an_answer_is_a_page_too() -> None:
     page, _contents = render(picture_of({"hv1": "no route"}, None), "2026-11-22T10:00:00Z", "Cloud")
     assert "did not answer: no route" in page
