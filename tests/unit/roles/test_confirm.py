@@ -100,3 +100,29 @@ exec {tmp_path}/ssh "$@"
     assert (tmp_path / "was-cut").exists()
     assert "hv1 has not got what it needs: the host has booted meanwhile" in output.replace("\n", " ")
     assert "unreachable=0" in output
+
+
+@pytest.mark.parametrize(("forks", "seconds", "limit"), [(5, 60, 60 + 2 * 15), (12, 60, 60), (1, 3590, 3600)])
+def test_the_first_of_many_hosts_waits_for_the_last(tmp_path: Path, forks: int, seconds: int, limit: int) -> None:
+    roles = Path(__file__).resolve().parents[3] / "roles"
+    names = {
+        "virt_bridge": ("__virt_bridge_confirm_seconds", "virt_bridge_confirm_seconds"),
+        "virt_hypervisor": ("__virt_hypervisor_firewall_seconds", "virt_hypervisor_firewall_confirm_seconds"),
+    }
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "vars_files": [str(roles / role / "vars/main.yml") for role in names],
+        "vars": {given: seconds for _made, given in names.values()},
+        "tasks": [
+            {
+                "ansible.builtin.debug": {"msg": " ".join(f"{{{{ {made} }}}}" for made, _given in names.values())},
+                "run_once": True,
+            }
+        ],
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    hosts = {f"hv{number}": {"ansible_connection": "local"} for number in range(12)}
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "--forks", str(forks), "play.yml")
+    assert f'"msg": "{limit} {limit}"' in done.stdout, done.stdout + done.stderr

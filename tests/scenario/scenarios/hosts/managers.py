@@ -91,6 +91,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("the bridge is made, with the address of its uplink", lambda: _made(cloud), vital=True)
     scenario.step("again, and in check mode: nothing to change", lambda: _both_again(cloud))
     scenario.step("its spanning tree protocol is switched on", lambda: _stp(cloud))
+    scenario.step("an address of another network for one host alone: no other goes back", lambda: _one_wrong(cloud))
     scenario.step("an address of another network for a bridge: it goes back", lambda: _wrong_change(cloud))
     scenario.step("a DHCP server that is silent for minutes ends no bridge", lambda: _silent_dhcp(cloud))
     scenario.step("a bridge without an uplink, with addresses of both families", lambda: _inside(cloud))
@@ -235,6 +236,23 @@ def _has_stp(cloud: Cloud, host: Host, more: t.Sequence[str] = ()) -> None:
     _judge(cloud, host, more)
     (bridge,) = json.loads(cloud.on(host.name, f"ip -json -details link show {BRIDGE}"))
     must(bridge["linkinfo"]["info_data"]["stp_state"] == 1, f"{host}: {bridge}")
+
+
+def _one_wrong(cloud: Cloud) -> None:
+    """All others wait for it, and have to be confirmed all the same."""
+    wrong, *others = HOSTS
+    answer = role(
+        cloud,
+        stp=False,
+        addresses=lambda host: [f"{ELSEWHERE}.7/24"] if host is wrong else None,
+        gateway=lambda host: f"{ELSEWHERE}.254" if host is wrong else None,
+    )
+    must((answer.recap("failed"), answer.recap("unreachable")) == (1, 0), answer.text)
+    must(answer.recap("changed") >= len(others), answer.text)
+    _all_as_before(cloud, wrong)
+    _again(cloud, "--limit", ",".join(host.name for host in others), stp=False)
+    answer = role(cloud, stp=True)
+    must(answer.status == 0, answer.text)
 
 
 def _wrong_change(cloud: Cloud) -> None:
