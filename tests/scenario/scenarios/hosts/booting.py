@@ -6,6 +6,7 @@ When each of them started and stopped stands in the log that libvirt writes of i
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import typing as t
@@ -41,6 +42,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     current_hypervisors(cloud)
     with_a_task(scenario, cloud)
     scenario.step("power starts and stops those of two hypervisors in their order", lambda: _by_power(cloud))
+    scenario.step("provision starts those of two hypervisors in their order", lambda: _by_provision(cloud))
     scenario.step(
         "the end of a maintenance names what is off, and starts it in order", lambda: _after_maintenance(cloud)
     )
@@ -91,6 +93,23 @@ def _by_power(cloud: Cloud) -> None:
     cloud.play_well("power", "-e", f"vm={names}", "-e", "state=running", live=False)
     _must_be_in_order(cloud, "starting up", homes)
     again = cloud.play_well("power", "-e", f"vm={names}", "-e", "state=running", live=False)
+    must(again.recap("changed") == 0, again.text)
+
+
+def _by_provision(cloud: Cloud) -> None:
+    homes = {"db": HOST, FAR: OTHER, **dict.fromkeys(("app", "web", "any"), HOST)}
+    for name, host in homes.items():
+        cloud.on(host, f"virsh destroy {name}")
+    orders = {**MACHINES, FAR: {"order": 15}}
+    # Not in their order.
+    names = ("web", "any", FAR, "db", "app")
+    machines = [_spec(name, hypervisor=homes[name], state="running", **orders[name]) for name in names]
+    path = cloud.build / "scenario-booting.yml"
+    path.write_text(json.dumps({"virt_vms": machines, "virt_provision_wait": False}), encoding="utf-8")
+    cloud.play_well("provision", "-e", f"@{path}", live=False)
+    _must_be_in_order(cloud, "starting up", homes)
+    must(_seconds_between(cloud, "starting up", "db", "app") >= DELAY, "app has not waited for db's delay")
+    again = cloud.play_well("provision", "-e", f"@{path}", live=False)
     must(again.recap("changed") == 0, again.text)
 
 

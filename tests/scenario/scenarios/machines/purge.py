@@ -298,6 +298,11 @@ def _two_homes(cloud: Cloud) -> None:
     for host in (HERE, THERE):
         _make(cloud, SAVED, host, **NO_SEED)
     before = cloud.state_of_all()
+    text = cloud.play_well("list", "-e", f"vm={SAVED}", live=False).text
+    rows = sorted(re.findall(rf"^{SAVED} +\S+ +(\S+)", text, re.MULTILINE))
+    must(rows == sorted((HERE, THERE)), text)
+    hosts = cloud.listed()["_meta"]["hostvars"]
+    must({f"{SAVED}_{HERE}", f"{SAVED}_{THERE}"} <= set(hosts) and SAVED not in hosts, str(sorted(hosts)))
     answer = cloud.play("purge", "-e", f"vm={SAVED}", live=False)
     must(answer.status != 0 and f"there is a machine '{SAVED}' on each of" in answer.one_line, answer.text)
     must(cloud.state_of_all() == before, "something has changed")
