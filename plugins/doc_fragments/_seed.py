@@ -111,7 +111,7 @@ options:
             type: str
       packages:
         description:
-          - Packages to install at the first boot.
+          - Packages to install at the first boot. C(qemu-guest-agent) is started then as well, before C(run_commands).
         type: list
         elements: str
       files:

@@ -60,13 +60,21 @@ _PYTHON_WHEN_MISSING = (
     "command -v python3 >/dev/null 2>&1 || { apt-get update && apt-get install -y python3; } "
     "|| dnf install -y python3 || zypper --non-interactive install python3"
 )
+_AGENT = "qemu-guest-agent"
+# Debian and Ubuntu leave its start to udev, which has seen the agent's port before the package was there; RHEL starts
+# no service that it installs, and OpenRC none that is in no runlevel. --no-block: without the port, systemd would wait
+# for it for 90 s (DefaultDeviceTimeoutSec in systemd-system.conf(5)).
+_START_AGENT = (
+    f"if [ -d /run/systemd/system ]; then systemctl --no-block start {_AGENT}; "
+    f"elif command -v rc-service >/dev/null 2>&1; then rc-update add {_AGENT} default && rc-service {_AGENT} start; fi"
+)
 
 
 def seed_digest(machine: Machine) -> str:
     """The hash of everything the user asked the seed to hold: other spec, other hash.
 
     The host keys are not part of it; they are new whenever a seed is made. Nor are keys that nobody asked for:
-    they are those of whoever runs the task.
+    they are those of whoever runs the task. Nor is how the guest agent is started, which follows from the packages.
     """
     seed = machine.seed
     return _digest(replace(machine, seed=replace(seed, authorized_keys=())) if seed.keys_by_default else machine)
@@ -80,7 +88,7 @@ def is_made_from(machine: Machine, digest: str | None) -> bool:
 
 
 def _digest(machine: Machine) -> str:
-    documents = [meta_data(machine, ""), network_config(machine), user_data(machine)]
+    documents = [meta_data(machine, ""), network_config(machine), user_data(machine, as_asked_for=True)]
     if machine.seed.method == "guestfs":
         documents.append(machine.seed.method)
     return hashlib.sha256(json.dumps(documents, sort_keys=True).encode()).hexdigest()
@@ -162,15 +170,25 @@ def route_command(route: Mapping[str, t.Any], device: str = "") -> str:
     return " ".join(words)
 
 
-def user_data(machine: Machine, host_keys: Sequence[HostKey] = (), *, keep_host_keys: bool = False) -> str:
+def user_data(
+    machine: Machine,
+    host_keys: Sequence[HostKey] = (),
+    *,
+    keep_host_keys: bool = False,
+    as_asked_for: bool = False,
+) -> str:
     """The user-data: ours, with the user's own merged in.
 
-    keep_host_keys: the machine keeps those that it has.
+    keep_host_keys: the machine keeps those that it has. as_asked_for: without what was added in later versions and
+    follows from the rest, so that no machine of an earlier one counts as outdated.
     Data, and text that is a cloud-config, are merged key by key (lists are appended); any other text, such as a
     script, goes beside ours as a part of its own. What becomes a cloud-config in the guest is merged there in the same
     way.
     """
     ours = _cloud_config(machine, host_keys, keep_host_keys)
+    if not as_asked_for and any(package.startswith(_AGENT) for package in machine.seed.packages):
+        # Before the user's own commands, of which one may stop it again, or take long.
+        ours["runcmd"].insert(1, ["sh", "-c", _START_AGENT])
     theirs = machine.seed.user_data
     if isinstance(theirs, str) and user_data_kind(theirs) != "cloud-config":
         return _multipart(CLOUD_CONFIG + _json(ours), theirs)

@@ -13,6 +13,7 @@ import subprocess
 import tarfile
 import traceback
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
@@ -113,6 +114,48 @@ def test_a_seed_that_names_nothing_new_has_the_hash_that_it_always_had() -> None
     assert (
         seed_digest(machine(nics=nics, seed=seed)) == "acef160741dfb06af1dd83e58f0128cca5782f98c048357b46d6190859c018a1"
     )
+
+
+@pytest.mark.parametrize("package", ["qemu-guest-agent", "qemu-guest-agent=1:7.2+dfsg-7"])
+def test_a_guest_agent_that_the_seed_installs_is_started(package: str) -> None:
+    """Debian and Ubuntu do it at the next boot, others not at all. The user's own commands come after it."""
+    seed = {"packages": ["vim", package], "run_commands": ["mine"], "user_data": {"runcmd": ["theirs"]}}
+    python, start, *rest = documents(seed=seed)["user-data"]["runcmd"]
+    assert "python3" in python[2]
+    assert "systemctl --no-block start qemu-guest-agent" in start[2]
+    assert rest == ["mine", "theirs"]
+    without = documents(seed={**seed, "packages": ["vim"]})["user-data"]["runcmd"]
+    assert without == [python, "mine", "theirs"]
+
+
+def test_a_machine_whose_seed_installed_the_agent_before_is_not_outdated() -> None:
+    spec = machine(seed={"authorized_keys": [KEY], "packages": ["qemu-guest-agent"]})
+    assert seed_digest(spec) == "4861c3336a98bd19408da87f6eb2864b5386c2be4d53005507416059fb0385c9"
+
+
+@pytest.mark.parametrize(
+    ("init", "commands"),
+    [
+        ("systemd", ["systemctl --no-block start qemu-guest-agent"]),
+        ("openrc", ["rc-update add qemu-guest-agent default", "rc-service qemu-guest-agent start"]),
+        ("none", []),
+    ],
+)
+def test_how_the_agent_is_started(tmp_path: Path, init: str, commands: list[str]) -> None:
+    """By whatever starts services in the guest, and nothing fails where nothing does."""
+    script = documents(seed={"packages": ["qemu-guest-agent"]})["user-data"]["runcmd"][1][2]
+    running = tmp_path / "run"
+    script = script.replace("/run/systemd/system", str(running))
+    if init == "systemd":
+        running.mkdir()
+    for name in {"systemd": ["systemctl"], "openrc": ["rc-update", "rc-service"], "none": []}[init]:
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/ran\n')
+        (tmp_path / name).chmod(0o755)
+    sh = shutil.which("sh")
+    assert sh is not None
+    subprocess.run([sh, "-c", script], env={"PATH": str(tmp_path)}, check=True)
+    ran = tmp_path / "ran"
+    assert (ran.read_text().splitlines() if ran.exists() else []) == commands
 
 
 def test_a_refreshed_seed_leaves_the_machine_its_host_keys() -> None:
