@@ -38,11 +38,17 @@ class EventBuffer(t.Generic[Item]):
             self._ended = True
             self._changed.notify()
 
-    def take(self) -> Item | None:
-        """The oldest, waiting for one; None when nothing waits, and either some were lost or nothing more comes."""
+    def take(self, seconds: float | None = None) -> Item | None:
+        """The oldest, waiting for one, and no longer than so many seconds; None when nothing waits, and either some
+        were lost or nothing more comes, or the time is up."""
         with self._changed:
-            self._changed.wait_for(lambda: self._items or self._lost or self._ended)
+            self._changed.wait_for(lambda: self._items or self._lost or self._ended, seconds)
             return self._items.popleft() if self._items else None
+
+    def is_over(self) -> bool:
+        """Whether nothing waits and nothing more comes."""
+        with self._changed:
+            return self._ended and not self._items
 
     def lost(self) -> int:
         """How many were lost since this was asked last."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import logging
 import threading
 import time
 import typing as t
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 
 from ...module_utils._base.errors import UnreachableError, VirtError, as_virt_error
-from ...module_utils._base.xml import attribute, read_description
+from ...module_utils._base.xml import read_description
 from ...module_utils._host.connection import VirConnect, libvirt, map_in_threads, open_connection, translate_errors
 from ...module_utils._host.machines.record import state_name
 from ...module_utils._model.metadata.machine import read_notes
@@ -22,13 +23,19 @@ from ...module_utils._model.metadata.migration import is_flush_name
 from .buffer import EventBuffer
 from .machines import PAUSED, SHUTOFF, Event, KnownMachines, SeenMachine
 from .registration import METADATA, machine_number, registered
-from .request import EventRequest
+from .request import OF_HYPERVISORS, EventRequest
+from .thresholds import set_thresholds
+from .uptime import Uptime, ask_uptime
 from .words import PAUSED_REASON, SHUTOFF_REASON, word
 
 # Gets each event; returns when there is room for the next.
 Deliver = Callable[[Event], None]
 _FIRST_RETRY_SECONDS = 1.0
-_THRESHOLD_THREADS, _THRESHOLD_SECONDS = 16, 20.0
+_THRESHOLD_THREADS, _THRESHOLD_SECONDS, _RETRY_SECONDS = 16, 20.0, 2.0
+# How often a hypervisor is asked how long it has been up, and a machine that was busy is given its thresholds.
+_ROUND_SECONDS = 60.0
+# ansible-rulebook prints its warnings.
+_LOG = logging.getLogger(__name__)
 _NO_LABELS: Event = {"tags": [], "managed": False}
 
 
@@ -50,16 +57,6 @@ def _is_alive(conn: VirConnect) -> bool:
     return False
 
 
-def _host_counted(conn: VirConnect) -> int:
-    """What the host's CPUs have counted, idle or not, since it was started; 0 where that is not told.
-
-    https://libvirt.org/html/libvirt-libvirt-host.html#virNodeGetCPUStats
-    """
-    with contextlib.suppress(libvirt.libvirtError):
-        return sum(conn.getCPUStats(libvirt.VIR_NODE_CPU_STATS_ALL_CPUS, 0).values())
-    return 0
-
-
 class HypervisorEvents:
     """Tells what happens on one hypervisor. `run` blocks, for a thread of its own; `stop` ends it from any other."""
 
@@ -70,12 +67,14 @@ class HypervisorEvents:
         self._deliver = deliver
         self._stop = threading.Event()
         self._known = KnownMachines()
-        self._host_counted = 0
+        self._uptime: Uptime | None = None
         # By UUID; those of `_stale` may be others now.
         self._tags: dict[str, tuple[list[str], bool]] = {}
         self._stale: set[str] = set()
         # Those that a move has brought here, of which libvirt has told nothing since: they do not run yet.
         self._arriving: set[str] = set()
+        # Those that were too busy for thresholds.
+        self._without_thresholds: set[str] = set()
         self._silent_since: float | None = None
         self._buffer: EventBuffer[_Told] | None = None
 
@@ -95,6 +94,7 @@ class HypervisorEvents:
                 return
             if self._silent_since is None:
                 self._silent_since = time.time()
+                _LOG.warning("hypervisor %s does not respond: %s", self._name, reason)
                 self._tell_of_hypervisor("silent", error=reason)
             # After a good while the next attempt may come soon again.
             delay = _FIRST_RETRY_SECONDS if time.monotonic() - began > self._request.retry_seconds else delay
@@ -124,22 +124,35 @@ class HypervisorEvents:
         ):
             self._greet(conn)
             looked = time.time()
+            next_round = time.monotonic() + _ROUND_SECONDS
             while not self._stop.is_set():
-                told = buffer.take()
+                told = buffer.take(max(0.0, next_round - time.monotonic()))
                 if told is not None:
                     self._tell(conn, told, again=told.at <= looked)
                 elif lost := buffer.lost():
+                    _LOG.warning("%d events of hypervisor %s were lost: the rules are too slow", lost, self._name)
                     self._tell_of_hypervisor("events_lost", lost=lost)
                     self._catch_up(conn, *self._look_anew(conn))
                     looked = time.time()
-                else:
+                elif buffer.is_over():
                     break
+                if time.monotonic() >= next_round:
+                    self._go_round(conn)
+                    next_round = time.monotonic() + _ROUND_SECONDS
         return "the connection has ended"
+
+    def _go_round(self, conn: VirConnect) -> None:
+        """What is done now and then, whatever happens."""
+        self._uptime = ask_uptime(conn) or self._uptime
+        # As long as a machine arrives, its move is in the way.
+        self._set_thresholds(conn, sorted(self._without_thresholds - self._arriving), _RETRY_SECONDS)
 
     def _greet(self, conn: VirConnect) -> None:
         """Say that the hypervisor answers, and what happened while it did not."""
         missed, found = self._look_anew(conn)
         silence = {} if self._silent_since is None else {"silent_seconds": round(time.time() - self._silent_since, 1)}
+        if silence:
+            _LOG.warning("hypervisor %s answers again, after %s s", self._name, silence["silent_seconds"])
         self._silent_since = None
         self._tell_of_hypervisor("connected", machines=len(found), **silence)
         self._catch_up(conn, missed, found)
@@ -154,6 +167,7 @@ class HypervisorEvents:
         """Tell what was missed, and set the thresholds of machines that may have started meanwhile."""
         for event in missed:
             self._hand_on(event, time.time())
+        self._without_thresholds.clear()
         self._set_thresholds(conn, [machine.uuid for machine in found if machine.number is not None])
 
     def _look(self, conn: VirConnect) -> tuple[list[Event], list[SeenMachine]]:
@@ -170,15 +184,16 @@ class HypervisorEvents:
             prefix = {SHUTOFF: SHUTOFF_REASON, PAUSED: PAUSED_REASON}.get(state, "none ")
             reason = word(prefix, values.get("state.reason"))
             found.append(SeenMachine(domain.UUIDString(), domain.name(), state, machine_number(domain), reason))
-        known, counted = copy.copy(self._known), _host_counted(conn)
+        known, uptime, earlier = copy.copy(self._known), ask_uptime(conn), self._uptime
+        restarted = uptime is not None and earlier is not None and uptime.is_of_another_boot_than(earlier)
         missed = []
-        for event in known.compare(found, host_restarted=0 < counted < self._host_counted):
+        for event in known.compare(found, host_restarted=restarted):
             labels = self._labels(conn, event["uuid"])
             if labels is None:
                 # As in _tell. Nothing is noted, and the next connection finds it all.
                 raise UnreachableError("the connection has ended")
             missed.append({**event, **labels})
-        self._known, self._host_counted = known, counted
+        self._known, self._uptime = known, uptime or earlier
         return missed, found
 
     def _tell(self, conn: VirConnect, told: _Told, *, again: bool) -> None:
@@ -199,8 +214,7 @@ class HypervisorEvents:
             new = self._known.note(event, told.number)
             if again and not new:
                 return
-            if event["change"] == "started":
-                self._set_thresholds(conn, [event["uuid"]])
+            self._keep_thresholds(conn, event)
         more: Event = {"arriving": True} if move_failed else {}
         self._hand_on({**event, **more, **(labels or _NO_LABELS)}, told.at)
         if event.get("change") == "undefined" and told.number is None:
@@ -223,7 +237,7 @@ class HypervisorEvents:
         return arriving and (change, reason) == ("stopped", "failed")
 
     def _tell_of_hypervisor(self, change: str, **more: t.Any) -> None:
-        self._hand_on({"type": "hypervisor", "change": change, **more}, time.time())
+        self._hand_on({"type": OF_HYPERVISORS, "change": change, **more}, time.time())
 
     def _hand_on(self, event: Event, at: float) -> None:
         if event["type"] in self._request.types and not self._stop.is_set():
@@ -245,30 +259,30 @@ class HypervisorEvents:
         tags, managed = self._tags.get(uuid, ([], False))
         return {"tags": tags, "managed": managed}
 
-    def _set_thresholds(self, conn: VirConnect, uuids: list[str]) -> None:
+    def _keep_thresholds(self, conn: VirConnect, event: Event) -> None:
+        """Set the thresholds of a machine that has started. One that arrives gets them when it runs: until then its
+        move is in the way of everything that is asked of its QEMU, and libvirt would wait."""
+        uuid, change = event["uuid"], event["change"]
+        if uuid in self._arriving:
+            self._without_thresholds.add(uuid)
+        elif change == "started":
+            self._set_thresholds(conn, [uuid])
+        elif change == "stopped":
+            self._without_thresholds.discard(uuid)
+        elif uuid in self._without_thresholds:
+            self._set_thresholds(conn, [uuid], _RETRY_SECONDS)
+
+    def _set_thresholds(self, conn: VirConnect, uuids: list[str], seconds: float | None = None) -> None:
+        """Set those of these machines, and note which of them are to be tried again. seconds: for all together."""
         percent = self._request.threshold_percent
-        if percent is not None:
-            # This asks QEMU, for whose answer libvirt waits without end: one that hangs is not to hold up the events.
-            map_in_threads(
-                lambda uuid: set_thresholds(conn, uuid, percent),
-                uuids,
-                threads=_THRESHOLD_THREADS,
-                timeout_seconds=_THRESHOLD_SECONDS,
-            )
-
-
-def set_thresholds(conn: VirConnect, uuid: str, percent: int) -> None:
-    """Set the limit of each disk of a machine at this part of its size.
-
-    The limit is in the disk's file: where a qcow2 image has been written up to. A machine that has gone meanwhile, and
-    a disk that cannot have a limit, are passed over.
-    https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainSetBlockThreshold
-    """
-    with contextlib.suppress(libvirt.libvirtError, VirtError):
-        domain = conn.lookupByUUIDString(uuid)
-        for disk in read_description("the machine", domain.XMLDesc()).iterfind("devices/disk"):
-            device = attribute(disk, "target", "dev")
-            if device and disk.get("device", "disk") == "disk" and disk.find("readonly") is None:
-                with contextlib.suppress(libvirt.libvirtError):
-                    size_bytes = domain.blockInfo(device)[0]
-                    domain.setBlockThreshold(device, size_bytes * percent // 100)
+        if percent is None:
+            return
+        # This asks QEMU, for whose answer libvirt waits without end: one that hangs is not to hold up the events.
+        outcomes = map_in_threads(
+            lambda uuid: set_thresholds(conn, uuid, percent),
+            uuids,
+            threads=_THRESHOLD_THREADS,
+            timeout_seconds=_THRESHOLD_SECONDS if seconds is None else seconds,
+        )
+        for uuid, outcome in zip(uuids, outcomes):
+            (self._without_thresholds.discard if outcome.value else self._without_thresholds.add)(uuid)

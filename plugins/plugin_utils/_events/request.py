@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...module_utils._base.errors import InputError, Mistakes, inside
-from ...module_utils._host.connection import make_uri
+from ...module_utils._host.connection import make_uri, require_no_password
 from ...module_utils._model.spec.fields import validators
 from ...module_utils._model.spec.fields.given import GivenOptions
 
+# Silence, and what it has swallowed. Rules that never get it would wait for ever, and nobody would know.
+OF_HYPERVISORS = "hypervisor"
 # What happens, as the key `type` of an event has it.
 TYPES = (
-    "hypervisor",
+    OF_HYPERVISORS,
     "lifecycle",
     "reboot",
     "io_error",
@@ -40,9 +42,9 @@ _EXAMPLE = "Give names and URIs, such as {hv1: qemu+ssh://root@hv1.example.com/s
 class EventRequest:
     """What is asked for.
 
-    hypervisors: URI by name. types: of TYPES. threshold_percent: of a disk's size, beyond which a write into its file
-    is an event; None for none. buffer: how many events of one hypervisor may wait for the rules. retry_seconds: longest
-    time between two attempts to reach a hypervisor.
+    hypervisors: URI by name. types: of TYPES, always with OF_HYPERVISORS. threshold_percent: of a disk's size, beyond
+    which a write into its file is an event; None for none. buffer: how many events of one hypervisor may wait for the
+    rules. retry_seconds: longest time between two attempts to reach a hypervisor.
     """
 
     hypervisors: Mapping[str, str]
@@ -66,6 +68,8 @@ def _hypervisors(value: t.Any, where: str) -> dict[str, str | None]:
         place = inside(where, validators.written(name))
         with mistakes.noted():
             text = None if uri is None else validators.line(uri, place)
+            if text is not None:
+                _require_no_password(text, place)
             if text is not None and ":" not in text:
                 raise InputError(f"{text!r} is not a URI", where=place, hint=_EXAMPLE)
             read[validators.line(name, place)] = text
@@ -80,6 +84,7 @@ def _host_names(names: list[t.Any], where: str) -> dict[str, None]:
         place = f"{where}[{number}]"
         with mistakes.noted():
             name = "" if given is None else validators.line(given, place)
+            _require_no_password(name, place)
             if not _HOST_NAME.fullmatch(name):
                 raise InputError(f"{name!r} is not the name or the address of a host", where=place, hint=_EXAMPLE)
             if name in read:
@@ -89,9 +94,15 @@ def _host_names(names: list[t.Any], where: str) -> dict[str, None]:
     return read
 
 
+def _require_no_password(address: str, where: str) -> None:
+    """Raise InputError for a password in an address, with or without a scheme: the address is in every event."""
+    require_no_password(address if "://" in address else f"://{address}", where)
+
+
 def _user(value: t.Any, where: str) -> str:
     """As it stands in a URI, so that nothing in it may end it there."""
     user = validators.line(value, where)
+    _require_no_password(user if "@" in user else f"{user}@", where)
     if not _USER.fullmatch(user):
         raise InputError(f"{user!r} is not the name of a user", where=where, hint="Give it without a host: user: root")
     return user
@@ -101,7 +112,7 @@ def _types(value: t.Any, where: str) -> frozenset[str]:
     words = validators.list_of(validators.choice(*TYPES))(value, where)
     if not words:
         raise InputError("it is empty", where=where, hint=f"Choose from {', '.join(TYPES)}, or leave it out for all")
-    return frozenset(words)
+    return frozenset({*words, OF_HYPERVISORS})
 
 
 RULES: dict[str, validators.Rule] = {

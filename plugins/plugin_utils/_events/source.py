@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import logging
 import threading
 import typing as t
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from .request import read_request
 
 # How often a thread that waits for room in the queue looks whether it is still wanted.
 _LOOK_SECONDS = 1.0
+_LOG = logging.getLogger(__name__)
 
 
 async def tell_events(queue: t.Any, arguments: Mapping[str, t.Any]) -> None:
@@ -38,13 +40,23 @@ async def tell_events(queue: t.Any, arguments: Mapping[str, t.Any]) -> None:
     def deliver(event: Event) -> None:
         """Wait until the queue takes it: that is how many events wait in the buffer, and not in memory without end."""
         event = crashes.counted(without_templates(event))
-        with contextlib.suppress(concurrent.futures.CancelledError, RuntimeError):
-            answer = asyncio.run_coroutine_threadsafe(queue.put(event), loop)
-            while not ended.is_set():
-                with contextlib.suppress(concurrent.futures.TimeoutError):
-                    answer.result(_LOOK_SECONDS)
-                    return
-            answer.cancel()
+        putting = queue.put(event)
+        try:
+            answer = asyncio.run_coroutine_threadsafe(putting, loop)
+        except RuntimeError:
+            # The loop has ended.
+            putting.close()
+            return
+        while not concurrent.futures.wait([answer], _LOOK_SECONDS).done:
+            if ended.is_set():
+                answer.cancel()
+                return
+        error = None
+        with contextlib.suppress(concurrent.futures.CancelledError):
+            error = answer.exception()
+        if error is not None:
+            # Of an event filter, which runs in here. It takes this event, and no other, and no hypervisor.
+            _LOG.error("an event of hypervisor %s was not taken: %r", event.get("hypervisor"), error)
 
     hypervisors = [HypervisorEvents(name, request, deliver) for name in request.hypervisors]
     # Daemons: one that waits for a hypervisor out of reach must not keep the program from its end.

@@ -24,11 +24,13 @@ description:
     before and after. What else happened in that time, such as an I/O error that is over, is not known.
   - If rules are slower than events, events wait, up to O(buffer) of each hypervisor. Those that do not fit are counted
     and reported with the change C(events_lost), and the machines are compared then as well.
+  - Silence, its end and lost events are also in the log of ansible-rulebook, as warnings.
 options:
   hypervisors:
     description:
       - The hypervisors. Either a mapping from names to libvirt URIs, or a list of host names, for which O(transport)
-        and O(user) say how to reach them. Events have these names, so they should be those of the inventory.
+        and O(user) say how to reach them. Events have these names, so they should be those of the inventory. An address
+        with a password in it is refused, as every event has the URI.
     type: raw
     required: true
   transport:
@@ -42,7 +44,9 @@ options:
     description: The user to log in as by SSH. SSH's own choice by default.
     type: str
   types:
-    description: Which events to report, by their C(type). All by default.
+    description:
+      - Which events to report, by their C(type). All by default. Those of the type V(hypervisor) are always reported,
+        as rules that do not get them would not know that they have missed something.
     type: list
     elements: str
     choices: [hypervisor, lifecycle, reboot, io_error, watchdog, block_job, migration, disk_threshold, agent]
@@ -50,6 +54,9 @@ options:
     description:
       - Reports once for each run of a machine when a write goes beyond this percentage of a disk's size in the file of
         its image. This needs a connection that may make changes; everything else works with a read-only one.
+      - It is set when a machine starts, and once it has arrived by a move. A disk that is attached while it runs, or
+        that has got another file since (by an external snapshot, or a move to another pool), is watched from the
+        machine's next start on.
     type: int
   buffer:
     description: How many events of one hypervisor may wait for the rules.
@@ -66,9 +73,10 @@ notes:
     C(uuid), C(tags) and C(managed), which is true for machines of this collection.
   - C(lifecycle) has C(change), one of defined, undefined, started, suspended, resumed, stopped, shutdown, pmsuspended
     and crashed; C(reason) in libvirt's words; and C(missed). A QEMU that has died is stopped with the reason failed, a
-    guest that has panicked with the reason crashed; both have C(crashes), how often this machine has done so on this
-    hypervisor in the last ten minutes. On the target of a move that has failed, a machine is stopped with the reason
-    failed as well; that is not a crash, and has C(arriving=true) in place of C(crashes).
+    guest that has panicked with the reason crashed, if the machine has a panic device; both have C(crashes), how often
+    this machine has done so on this hypervisor in the last ten minutes. On the target of a move that has failed, a
+    machine is stopped with the reason failed as well; that is not a crash, and has C(arriving=true) in place of
+    C(crashes).
   - Texts such as a machine's name are what somebody on a hypervisor has written. A space is put after each brace that
     opens, after each backslash, and after a C(#) that could begin C(#jinja2:), as a playbook would take these for a
     template.
@@ -93,6 +101,11 @@ EXAMPLES = r"""
           hv2: qemu+tls://hv2.example.com/system
         types: [lifecycle]
   rules:
+    - name: A hypervisor that is silent is named
+      condition: event.type == "hypervisor" and event.change == "silent"
+      action:
+        debug:
+          msg: "{{ event.hypervisor }} does not respond: {{ event.error }}"
     - name: A machine whose QEMU has died is started again
       condition: event.change == "stopped" and event.reason == "failed" and event.managed and event.crashes <= 5
       action:

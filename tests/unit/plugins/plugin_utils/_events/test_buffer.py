@@ -25,7 +25,9 @@ def test_what_waits_at_the_end_is_still_taken() -> None:
     buffer: EventBuffer[int] = EventBuffer(3)
     buffer.put(1)
     buffer.end()
+    assert not buffer.is_over()
     assert (buffer.take(), buffer.take()) == (1, None)
+    assert buffer.is_over()
 
 
 def test_who_waits_is_woken() -> None:
@@ -37,3 +39,11 @@ def test_who_waits_is_woken() -> None:
     buffer.end()
     thread.join(600)
     assert taken == [1, None]
+
+
+def test_nobody_waits_for_longer_than_told() -> None:
+    buffer: EventBuffer[int] = EventBuffer(3)
+    assert buffer.take(0.01) is None
+    assert (buffer.lost(), buffer.is_over()) == (0, False)
+    buffer.put(1)
+    assert buffer.take(0.0) == 1

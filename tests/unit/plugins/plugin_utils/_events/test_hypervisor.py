@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 from ansible_collections.brine.virt.plugins.plugin_utils._events import hypervisor
 from ansible_collections.brine.virt.plugins.plugin_utils._events.hypervisor import HypervisorEvents, _Told
 from ansible_collections.brine.virt.plugins.plugin_utils._events.request import read_request
+from ansible_collections.brine.virt.plugins.plugin_utils._events.uptime import Uptime
 from ansible_collections.brine.virt.tests.unit.plugins.plugin_utils._events.conftest import SHARED
 
 _SECONDS = 600
@@ -217,18 +218,109 @@ def test_what_was_missed_is_told_when_its_labels_can_be_had(
     conn.close()
 
 
-def test_a_restart_of_the_host_is_noticed(rules: Rules, machine: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By what its CPUs have counted since it was started."""
+def test_each_restart_of_the_host_is_noticed(rules: Rules, machine: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By how long it has been up: its machines have the same IDs after each."""
     events = HypervisorEvents("hv1", read_request({"hypervisors": {"hv1": SHARED}}), rules.take)
     conn = libvirt.open(SHARED)
-    counted = iter([500, 700, 90])
-    monkeypatch.setattr(libvirt.virConnect, "getCPUStats", lambda *_given: {"user": 10, "idle": next(counted)})
+    restarted = ["stopped", "started"]
+    for seconds, at, told in (
+        (3456000, 0, []),
+        (3456100, 100, []),
+        (31, 200, restarted),
+        # That of libvirtd alone.
+        (51, 220, []),
+        (33, 300, restarted),
+        (29, 400, restarted),
+        (35, 500, restarted),
+    ):
+        monkeypatch.setattr(hypervisor, "ask_uptime", lambda _conn, seconds=seconds, at=at: Uptime(seconds, at))
+        assert [one["change"] for one in events._look(conn)[0]] == told, (seconds, at)
+    # Nobody knows, and what was known before stays.
+    monkeypatch.setattr(hypervisor, "ask_uptime", lambda _conn: None)
     assert events._look(conn)[0] == []
-    assert events._look(conn)[0] == []
-    assert [(one["change"], one["machine"]) for one in events._look(conn)[0]] == [
-        ("stopped", "test"),
-        ("started", "test"),
+    assert events._uptime == Uptime(35, 500)
+    conn.close()
+
+
+def test_what_is_done_now_and_then(events: HypervisorEvents, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The uptime that a restart is seen by is not to be that of months ago; nor is anything lost for it."""
+    assert events._buffer is not None
+    rounds: queue.SimpleQueue[None] = queue.SimpleQueue()
+    monkeypatch.setattr(events, "_go_round", lambda _conn: rounds.put(None))
+    monkeypatch.setattr(hypervisor, "_ROUND_SECONDS", 0.01)
+    # The one that is under way was begun with the time of before.
+    events._buffer.end()
+    rounds.get(timeout=_SECONDS)
+    rounds.get(timeout=_SECONDS)
+
+
+def test_silence_and_loss_are_in_the_log_as_well(
+    events: HypervisorEvents, rules: Rules, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where no rule takes them, somebody is to see them all the same."""
+    assert events._buffer is not None
+    with events._buffer._changed:
+        events._buffer._lost = 7
+        events._buffer._changed.notify()
+    rules.wait_for("events_lost")
+    rules.taken.clear()
+    events._buffer.end()
+    rules.wait_for("connected")
+    said = [record.getMessage() for record in caplog.records]
+    assert said[:2] == [
+        "7 events of hypervisor hv1 were lost: the rules are too slow",
+        "hypervisor hv1 does not respond: the connection has ended",
     ]
+    assert said[2].startswith("hypervisor hv1 answers again, after ")
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+def test_a_machine_that_arrives_has_its_thresholds_when_it_runs(
+    rules: Rules, machine: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libvirt sets none as long as the move lasts, and would let all other events wait."""
+    events = HypervisorEvents(
+        "hv1", read_request({"hypervisors": {"hv1": SHARED}, "threshold_percent": 80}), rules.take
+    )
+    conn = libvirt.open(SHARED)
+    events._look(conn)
+    uuid = machine.UUIDString()
+    asked: list[str] = []
+    busy = True
+
+    def set_thresholds(_conn: t.Any, uuid: str, percent: int) -> bool:
+        assert percent == 80
+        asked.append(uuid)
+        return not busy
+
+    monkeypatch.setattr(hypervisor, "set_thresholds", set_thresholds)
+    head = {"type": "lifecycle", "machine": "test", "uuid": uuid, "missed": False}
+
+    def tell(change: str, reason: str, number: int | None = 7) -> int:
+        """How often libvirt was asked to set them."""
+        asked.clear()
+        events._tell(conn, _Told({**head, "change": change, "reason": reason}, number, time.time()), again=False)
+        return len(asked)
+
+    assert tell("started", "migrated") == 0
+    events._go_round(conn)
+    assert asked == []
+    # It runs, and the move is about to end.
+    assert tell("resumed", "migrated") == 1
+    events._go_round(conn)
+    assert len(asked) == 2
+    busy = False
+    events._go_round(conn)
+    assert len(asked) == 3
+    events._go_round(conn)
+    assert len(asked) == 3
+    assert tell("suspended", "paused") == 0
+    # One that has gone is not tried any more.
+    busy = True
+    assert tell("started", "booted", 8) == 1
+    assert tell("stopped", "destroyed", None) == 0
+    events._go_round(conn)
+    assert asked == []
     conn.close()
 
 
@@ -236,10 +328,11 @@ def test_a_qemu_that_hangs_holds_up_no_events(rules: Rules, machine: t.Any, monk
     """libvirt sets limits of disks in QEMU, and waits for it without end."""
     end, others = threading.Event(), threading.Event()
 
-    def set_thresholds(_conn: t.Any, uuid: str, _percent: int) -> None:
+    def set_thresholds(_conn: t.Any, uuid: str, _percent: int) -> bool:
         if uuid == machine.UUIDString():
             end.wait(_SECONDS)
         others.set()
+        return True
 
     monkeypatch.setattr(hypervisor, "set_thresholds", set_thresholds)
     monkeypatch.setattr(hypervisor, "_THRESHOLD_SECONDS", 0.5)
@@ -250,6 +343,8 @@ def test_a_qemu_that_hangs_holds_up_no_events(rules: Rules, machine: t.Any, monk
     waiting.join(30)
     assert not waiting.is_alive()
     assert others.is_set()
+    # It is tried again.
+    assert events._without_thresholds == {machine.UUIDString()}
     end.set()
 
 

@@ -38,9 +38,33 @@ def test_host_names_become_uris(arguments: dict[str, t.Any], uris: dict[str, str
 
 def test_types_and_threshold() -> None:
     request = read_request({"hypervisors": URIS, "types": "disk_threshold", "threshold_percent": 80})
-    assert (request.types, request.threshold_percent) == (frozenset({"disk_threshold"}), 80)
+    assert (request.types, request.threshold_percent) == (frozenset({"hypervisor", "disk_threshold"}), 80)
     request = read_request({"hypervisors": URIS, "threshold_percent": "80", "eda_feedback_queue": object()})
     assert request.threshold_percent == 80
+
+
+def test_what_is_said_of_hypervisors_is_always_asked_for() -> None:
+    """Rules for machines alone would wait for ever for one that cannot be reached, and nobody would know."""
+    assert read_request({"hypervisors": URIS, "types": ["lifecycle"]}).types == {"hypervisor", "lifecycle"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        ({"hypervisors": {"hv1": "qemu+ssh://root:s3cret@hv1/system"}}, "hypervisors.hv1"),
+        ({"hypervisors": {"hv1": "root:s3cret@hv1"}}, "hypervisors.hv1"),
+        ({"hypervisors": {"hv1": "qemu+ssh://root:s3/cret@hv1/system"}}, "hypervisors.hv1"),
+        ({"hypervisors": ["qemu+ssh://root:s3cret@hv1/system"]}, r"hypervisors\[0\]"),
+        ({"hypervisors": "hv2, root:s3cret@hv1"}, r"hypervisors\[1\]"),
+        ({"hypervisors": ["hv1"], "user": "root:s3cret"}, "user"),
+        ({"hypervisors": ["hv1"], "user": "root:s3cret@hv1"}, "user"),
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_repeated(arguments: dict[str, t.Any], where: str) -> None:
+    """Every event has the address of its hypervisor, and rules print events."""
+    with pytest.raises(InputError, match=f"^{where}: a password in an address is not read here") as caught:
+        read_request(arguments)
+    assert "s3" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import asyncio
 import runpy
 import shutil
 import threading
+import time
 import typing as t
 from collections.abc import Callable
 from pathlib import Path
@@ -108,6 +109,48 @@ def test_only_what_is_asked_for_is_told(machine: t.Any) -> None:
             await asyncio.wait_for(listener.queue.get(), 0.5)
 
     listening(proof, hypervisors={"hv1": SHARED}, types=["hypervisor"])
+
+
+def test_a_hypervisor_that_cannot_be_reached_is_told_whatever_is_asked_for(tmp_path: Path) -> None:
+    """A wrong URI or a key that is missing would look as if nothing happened there, for ever."""
+
+    async def proof(listener: Listener) -> None:
+        silent = await listener.next()
+        assert (silent["type"], silent["hypervisor"], silent["change"]) == ("hypervisor", "hv1", "silent")
+
+    listening(proof, hypervisors={"hv1": f"test://{tmp_path}/none.xml"}, types=["lifecycle"])
+
+
+def test_what_a_filter_fails_at_is_said_and_nothing_else_is_lost(
+    machine: t.Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """ansible-rulebook runs the rulebook's filters as it takes an event."""
+
+    class Filtered(asyncio.Queue[Event]):
+        async def put(self, event: Event) -> None:
+            if event["change"] in ("connected", "suspended"):
+                raise TimeoutError(event["change"])
+            await super().put(event)
+
+    async def proof(listener: Listener) -> None:
+        end = time.monotonic() + _SECONDS
+        while not caplog.records:
+            assert time.monotonic() < end
+            await asyncio.sleep(0.01)
+        machine.suspend()
+        machine.resume()
+        assert (await listener.next())["change"] == "resumed"
+
+    async def run() -> None:
+        listener = Listener(hypervisors={"hv1": SHARED})
+        listener.queue = Filtered()
+        async with listener:
+            await proof(listener)
+
+    asyncio.run(run())
+    assert [record.getMessage() for record in caplog.records] == [
+        f"an event of hypervisor hv1 was not taken: TimeoutError('{change}')" for change in ("connected", "suspended")
+    ]
 
 
 def test_machines_have_their_tags(machine: t.Any) -> None:
