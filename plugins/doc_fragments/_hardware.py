@@ -608,7 +608,8 @@ options:
     description:
       - What happens to the machine when it powers itself off, reboots or crashes. V(destroy) stops it, V(restart)
         starts it again. After a crash, V(preserve) keeps its resources so that it can be examined, and
-        V(coredump-destroy) and V(coredump-restart) write a core dump first.
+        V(coredump-destroy) and V(coredump-restart) write a core dump first. QEMU knows of a guest's crash only by a
+        panic device, which C(xml) can add.
     type: dict
     suboptions:
       poweroff:
