@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.brine.virt.tests.gate.__main__ import FIRST
 from ansible_collections.brine.virt.tests.scenario.needs import NEEDS
 from ansible_collections.brine.virt.tests.scenario.runner import LABS, SCENARIOS
 
@@ -24,6 +26,16 @@ SCENARIO_FILES = sorted(
 def test_each_scenario_is_run_once() -> None:
     listed = [*SCENARIOS, *(name for names in LABS.values() for name in names)]
     assert sorted(listed) == sorted(path.stem for path in SCENARIO_FILES)
+
+
+def test_contributing_names_every_lab() -> None:
+    """Who runs the full test in the parts that are named there runs all of it."""
+    text = (Path(__file__).resolve().parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    found = re.search(r"`make test-full` runs the long ones in (\w+) labs, .*?\. If", text, re.DOTALL)
+    assert found is not None
+    numbers = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    assert numbers.index(found[1]) + 1 == len(LABS)
+    assert set(re.findall("`([^`]+)`", found[0])) == {"make test-full", *(lab or FIRST for lab in LABS)}
 
 
 @pytest.mark.parametrize("path", SCENARIO_FILES, ids=lambda path: path.stem)
