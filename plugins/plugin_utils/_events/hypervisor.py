@@ -21,7 +21,7 @@ from ...module_utils._host.machines.record import state_name
 from ...module_utils._model.metadata.machine import read_notes
 from ...module_utils._model.metadata.migration import is_flush_name
 from .buffer import EventBuffer
-from .machines import PAUSED, SHUTOFF, Event, KnownMachines, SeenMachine
+from .machines import PAUSED, SHUTOFF, Event, KnownMachines, SeenMachine, still_arriving
 from .registration import METADATA, machine_number, registered
 from .request import OF_HYPERVISORS, EventRequest
 from .thresholds import set_thresholds
@@ -160,15 +160,17 @@ class HypervisorEvents:
     def _look_anew(self, conn: VirConnect) -> tuple[list[Event], list[SeenMachine]]:
         """As _look, where events are missing: what they would have said of tags and of moves is not known either."""
         self._stale.update(self._tags)
-        self._arriving.clear()
-        return self._look(conn)
+        missed, found = self._look(conn)
+        self._arriving = still_arriving(self._arriving, missed, found)
+        return missed, found
 
     def _catch_up(self, conn: VirConnect, missed: list[Event], found: list[SeenMachine]) -> None:
         """Tell what was missed, and set the thresholds of machines that may have started meanwhile."""
         for event in missed:
             self._hand_on(event, time.time())
-        self._without_thresholds.clear()
-        self._set_thresholds(conn, [machine.uuid for machine in found if machine.number is not None])
+        self._without_thresholds = set(self._arriving)
+        running = {machine.uuid for machine in found if machine.number is not None}
+        self._set_thresholds(conn, sorted(running - self._arriving))
 
     def _look(self, conn: VirConnect) -> tuple[list[Event], list[SeenMachine]]:
         """All machines as they are, in one call, and what must have happened to them without having been told."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 Event = dict[str, t.Any]
 SHUTOFF, RUNNING, PAUSED = "shutoff", "running", "paused"
 _UNKNOWN = "unknown"
+# As libvirt says why it has paused one. https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainPausedReason
+_MOVING = "migration"
 # As libvirt tells of a new name: the machine is undefined under the old one, and defined under the new one.
 _RENAMED = "renamed"
 # A run that is over, under whatever ID; libvirt's are from 1 on.
@@ -105,6 +107,16 @@ class KnownMachines:
         for uuid in sorted({*before, *now}, key=lambda key: (now.get(key) or before[key]).name):
             events += _between(before.get(uuid), now.get(uuid))
         return events
+
+
+def still_arriving(known: Iterable[str], missed: Iterable[Event], found: Iterable[SeenMachine]) -> set[str]:
+    """The UUIDs of machines that a move is bringing here now. known: those that were arriving before. missed, found:
+    what a look since then has found.
+
+    Such a one is paused until its move ends. So is, for a moment, one that leaves; but that has been running here.
+    """
+    come = {*known, *(event["uuid"] for event in missed if event["change"] == "started")}
+    return {one.uuid for one in found if (one.state, one.reason) == (PAUSED, _MOVING)} & come
 
 
 def _between(before: SeenMachine | None, after: SeenMachine | None) -> list[Event]:

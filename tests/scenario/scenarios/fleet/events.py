@@ -221,6 +221,9 @@ def _missed(cloud: Cloud) -> None:
             _kill(cloud)
         _wait_for_run(cloud, after=before)
         rulebook.wait_for("PLAY RECAP")
+        # This rulebook asks for what happens to machines alone.
+        rulebook.wait_for(f"hypervisor {HOST} does not respond: ")
+        rulebook.wait_for(rf"hypervisor {HOST} answers again, after [0-9.]+ s")
 
 
 def _full(cloud: Cloud) -> None:

@@ -10,7 +10,11 @@ import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.plugin_utils._events.machines import KnownMachines, SeenMachine
+from ansible_collections.brine.virt.plugins.plugin_utils._events.machines import (
+    KnownMachines,
+    SeenMachine,
+    still_arriving,
+)
 
 STATES: dict[str, SeenMachine | None] = {
     "gone": None,
@@ -64,6 +68,21 @@ def test_one_that_runs_under_the_same_number_after_its_host_has_restarted_was_st
     assert words(known.compare(seen("up"), host_restarted=True)) == ["stopped", "started"]
     assert words(known.compare(seen("off"), host_restarted=True)) == ["stopped failed"]
     assert known.compare(seen("off"), host_restarted=True) == []
+
+
+def test_a_move_that_lasts_longer_than_a_silence_is_not_forgotten() -> None:
+    """Its end would pass for a crash if it fails."""
+    waits, runs = SeenMachine("u", "web1", "paused", 7, "migration"), SeenMachine("u", "web1", "running", 7)
+    known = KnownMachines()
+    known.compare([])
+    missed = known.compare([waits])
+    # It has come in the silence, or before it.
+    assert still_arriving([], missed, [waits]) == {"u"}
+    assert still_arriving(["u"], known.compare([waits]), [waits]) == {"u"}
+    # It has arrived, or failed.
+    assert still_arriving(["u"], [], [runs]) == still_arriving(["u"], [], []) == set()
+    # It leaves, and has been here all the time.
+    assert still_arriving([], [], [waits]) == set()
 
 
 def test_a_new_name_is_found_as_libvirt_tells_it() -> None:
