@@ -47,8 +47,11 @@ description:
     with them (O(merge_above)). It keeps its name, and is a full backup then, or built on an older one that is kept.
     While that is under way, or when it was interrupted at any point, the backup can be verified and restored, and what
     it was built on is still there; the next run ends it.
-  - CD-ROM drives, and disks that are read-only, shareable or transient, are not in a backup (RV(machines[].left_out)).
-    The seed is, but not on network storage other than Ceph.
+  - CD-ROM and floppy drives are not in a backup, nor are disks that are read-only, shareable or transient, that are
+    attached only until the machine stops (C(virsh attach-disk --live)) or only from its next start on (C(--config)), or
+    that have no source that can be read (RV(machines[].left_out)). A warning names those of them that the machine
+    writes to (RV(machines[].unsaved_disks)).
+  - The seed is in a backup, but not on network storage other than Ceph.
   - Whoever can read the directory can read the disks of the machines, and the passwords in their definitions. The files
     can be read by root alone.
 extends_documentation_fragment:
@@ -307,7 +310,15 @@ machines:
       description: The disks that are not in it, by target, with the reason.
       type: dict
       returned: when a backup was planned
-      sample: {sda: it is a cdrom}
+      sample: {sda: it is a cdrom, vdc: it is attached only until the machine stops}
+    unsaved_disks:
+      description:
+        - Those of them that the machine writes to, by target, without transient ones. RV(machines[].remarks) has the
+          reason for each.
+      type: list
+      elements: str
+      returned: when a backup was planned
+      sample: [vdc]
     quiesced:
       description: Whether the guest's file systems were frozen while it began. It is null in check mode.
       type: bool
@@ -374,8 +385,8 @@ machines:
       sample: {}
     remarks:
       description:
-        - What could not be done besides the backup, which is there all the same, and which backups cannot be read or
-          are damaged. They are shown as warnings.
+        - What could not be done besides the backup, which is there all the same, which disks that the machine writes to
+          are not in it, and which backups cannot be read or are damaged. They are shown as warnings.
       type: list
       elements: str
       returned: always

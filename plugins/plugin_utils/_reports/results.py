@@ -143,6 +143,8 @@ def _backup_words(machine: Machine) -> str:
     if not machine["actions"]:
         return f"{len(machine['verified'])} verified"
     parts = [machine.get("id") or "would be backed up"]
+    if machine.get("unsaved_disks"):
+        parts.append(f"without {' and '.join(machine['unsaved_disks'])}")
     if machine.get("reason"):
         parts.append(f"full because {machine['reason']}")
     if machine.get("quiesced") is False:

@@ -27,6 +27,7 @@ from ..._model.xml.disk_source import QCOW2
 from ..power.view import OlderDataError, view_machine
 from .disks import BackupDisk, find_disks, require_readable_disks
 from .options import BackupOptions
+from .unsaved import unsaved_disks
 
 # As many as libvirt follows. Of 1100 images qemu-img 7.2 opens no more than a process may have files, and runs out of
 # its stack where it may have more, so that nothing can be restored.
@@ -37,7 +38,8 @@ _DEEPEST = 200
 class BackupPlan:
     """A backup that is to be made.
 
-    disks: those in it; left_out: the others, by target, with the reason. parent: what an incremental one is built on,
+    disks: those in it; left_out: the others, by target, with the reason; unsaved: those of them that the machine writes
+    to. parent: what an incremental one is built on,
     None for a full one; reason: why it is a full one. checkpoint: whether a checkpoint is made with it, for the next
     one; no_checkpoint: why not. needed_bytes: what it takes at most. backups: those that are there.
     """
@@ -51,6 +53,7 @@ class BackupPlan:
     no_checkpoint: str
     needed_bytes: int
     backups: Backups = field(compare=False)
+    unsaved: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -96,7 +99,8 @@ def plan_backup(conn: VirConnect, name: str, options: BackupOptions) -> BackupPl
     needed = sum(
         disk.full_bytes if parent is None or disk.role != DISK else (changed.get(disk.target) or 0) for disk in disks
     )
-    return BackupPlan(domain, uuid, tuple(disks), left_out, parent, reason, no_checkpoint, needed, backups)
+    unsaved = unsaved_disks(domain, left_out)
+    return BackupPlan(domain, uuid, tuple(disks), left_out, parent, reason, no_checkpoint, needed, backups, unsaved)
 
 
 def require_room(plan: BackupPlan, options: BackupOptions, going_bytes: int = 0) -> None:

@@ -57,7 +57,11 @@ class BackupResult:
             "backups": [] if self.backups is None else _entries(self.backups),
             "broken": {} if self.backups is None else {name: str(why) for name, why in self.backups.broken.items()},
             "path": None if self.backups is None else self.backups.path,
-            "remarks": [*self.remarks, *(_kept_words(words, why) for why, words in self.kept.items())],
+            "remarks": [
+                *self._unsaved(),
+                *self.remarks,
+                *(_kept_words(words, why) for why, words in self.kept.items()),
+            ],
             "seconds": round(self.seconds, 1),
         }
         if self.to_verify is not None:
@@ -71,10 +75,17 @@ class BackupResult:
                 reason=self.plan.reason,
                 no_checkpoint=self.plan.no_checkpoint,
                 left_out=self.plan.left_out,
+                unsaved_disks=list(self.plan.unsaved),
                 quiesced=self.made.quiesced if self.made else None,
                 bytes=self.made.total_bytes if self.made else None,
             )
         return outcome(self.name, bool(self.actions), self.error, more)
+
+    def _unsaved(self) -> list[str]:
+        """A remark about each disk that is missed when it is to be restored: who reads no result learns of it now."""
+        if self.plan is None or self.error is not None:
+            return []
+        return [f"disk {target} is not in the backup: {self.plan.left_out[target]}" for target in self.plan.unsaved]
 
 
 def _kept_words(words: list[str], why: str) -> str:

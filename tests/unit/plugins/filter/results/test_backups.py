@@ -22,7 +22,8 @@ def test_the_table() -> None:
         {**DONE, "name": "web1", "kind": "incremental", "id": "20261123T020000Z-incremental", "bytes": 22020096,
          "reason": "", "quiesced": True},
         {**DONE, "name": "db1", "kind": "full", "id": "20261123T020001Z-full", "bytes": 1 << 30,
-         "reason": "the machine is off", "quiesced": False, "removed": ["a", "b"], "merged": ["c"]},
+         "reason": "the machine is off", "quiesced": False, "removed": ["a", "b"], "merged": ["c"],
+         "unsaved_disks": ["vdc", "vdd"]},
         {**DONE, "name": "old", "actions": [], "verified": ["a"]},
         {**DONE, "name": "checked", "seconds": 0, "actions": [], "to_verify": ["a", "b"]},
         {**DONE, "name": "next", "seconds": 0, "kind": "full", "id": None, "removed": ["a"], "merged": ["b"]},
@@ -33,8 +34,8 @@ def test_the_table() -> None:
     assert report["text"].splitlines() == [
         "MACHINE  ON   KIND          SIZE  SECONDS  DONE",
         "web1     hv1  incremental  21.0M      1.4  20261123T020000Z-incremental",
-        "db1      hv1  full          1.0G      1.4  20261123T020001Z-full, full because the machine is off, "
-        "not quiesced, 1 merged, 2 removed",
+        "db1      hv1  full          1.0G      1.4  20261123T020001Z-full, without vdc and vdd, full because "
+        "the machine is off, not quiesced, 1 merged, 2 removed",
         "old      hv1  -                -      1.4  1 verified",
         "checked  hv1  -                -        -  2 would be verified",
         "next     hv1  full             -        -  would be backed up, 1 would be merged, 1 would be removed",

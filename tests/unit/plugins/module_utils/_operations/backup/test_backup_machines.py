@@ -35,6 +35,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup.mach
     verify_all,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup.unsaved import unsaved_disks
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.clustered import forget, note_begin
 from ansible_collections.brine.virt.plugins.modules.virt_backup import as_diff
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
@@ -274,6 +275,40 @@ def test_what_is_not_backed_up_is_named(machine: BackupHost) -> None:
         "vdb": "it is a cdrom",
         "vdc": "it is shared with other machines",
     }
+
+
+def test_who_looks_at_no_result_learns_which_disks_no_backup_has(machine: BackupHost) -> None:
+    """Not of those that it only reads, or forgets."""
+    path = str(machine.host.path)
+    more = [
+        machine.disk("vdb", path, device="cdrom", rest="<readonly/>"),
+        machine.disk("vdc", path, rest="<shareable/>"),
+        machine.disk("vdd", path, rest="<transient/>"),
+        machine.disk("vde", path, rest="<readonly/>"),
+    ]
+    machine.define("".join(more))
+    every = ["vdb", "vdc", "vdd", "vde"]
+    assert unsaved_disks(list_domains(machine.conn)["web1"], every) == ("vdc",)
+    (shown,) = preview(machine.conn, ["web1"], machine.options)
+    for result in (shown.as_result(), machine.made().as_result()):
+        assert sorted(result["left_out"]) == every
+        assert result["unsaved_disks"] == ["vdc"]
+        assert result["remarks"] == ["disk vdc is not in the backup: it is shared with other machines"]
+
+
+def test_a_disk_that_only_the_running_machine_has_is_named(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after virsh attach-disk --live; and one that it has only after its next start."""
+    with_two_disks(machine, monkeypatch)
+    later = machine.image.with_name("web1-later.qcow2")
+    machine.define(machine.disk("vdc", str(later)))
+    result = machine.made().as_result()
+    assert result["unsaved_disks"] == ["vdb", "vdc"]
+    assert result["remarks"] == [
+        "disk vdb is not in the backup: it is attached only until the machine stops",
+        "disk vdc is not in the backup: it is attached only from the next start on",
+    ]
 
 
 def test_a_raw_disk_that_does_not_end_with_a_sector_can_be_read_back(
