@@ -16,10 +16,10 @@ from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import
 
 
 def power_targets_filter(
-    results: t.Any, *, last_seen: t.Any = None, hypervisors: t.Any = (), starts: t.Any = False, **given: t.Any
+    results: t.Any, *, last_seen: t.Any = None, hypervisors: t.Any = (), unless_elsewhere: t.Any = False, **given: t.Any
 ) -> dict[str, t.Any]:
     """Which machines are meant; power_targets.yml describes it."""
-    return power_targets(results, given, last_seen, list(hypervisors), starts=boolean(starts))
+    return power_targets(results, given, last_seen, list(hypervisors), unless_elsewhere=boolean(unless_elsewhere))
 
 
 def autostart_targets_filter(

@@ -14,7 +14,7 @@ author:
 description:
   - Reads the variables that P(brine.virt.domains#inventory) gave to the hosts of the group C(virt_machines), and the
     file of host keys that it writes. The lines of a hypervisor that is no longer asked stay in that file.
-  - The playbooks C(power), C(maintenance), C(snapshot), C(restore) and C(purge) and the role
+  - The playbooks C(power), C(maintenance), C(snapshot), C(backup), C(restore) and C(purge) and the role
     P(brine.virt.virt_provision#role) use it.
 options:
   _terms:

@@ -37,7 +37,7 @@ def power_targets(
     last_seen: Mapping[str, Sequence[str]] | None = None,
     hypervisors: t.Iterable[str] = (),
     *,
-    starts: bool = False,
+    unless_elsewhere: bool = False,
 ) -> dict[str, t.Any]:
     """By hypervisor the names of the machines to go by, the mistakes, and what is left out although it may be meant.
 
@@ -46,11 +46,11 @@ def power_targets(
     results: registered results of virt_info by the hypervisors' names. given: the variables of the command line by
     their names; what is None was not given, and a machine may be given by its UUID. last_seen: by machine, the
     hypervisors that it is known on by other means; hypervisors: all of the cloud, also those that were not asked.
-    starts: what is done may start machines that are off, whatever the state is called. Raises InputError for what is no
-    such mapping.
+    unless_elsewhere: machines that are off are left as they are where they may run on one of those, whatever the state
+    is called. Raises InputError for what is no such mapping.
     """
     machines, silent = machines_of(results)
-    meant = {**given, "state": "running"} if starts else given
+    meant = {**given, "state": "running"} if unless_elsewhere else given
     elsewhere = _may_run_elsewhere(machines, meant, last_seen or {}, {*hypervisors, *silent})
     mistakes = Mistakes()
     with mistakes.noted():
@@ -70,7 +70,7 @@ def power_targets(
     where = " and ".join(asked) if asked and not missing else _ANSWERED
     twins = {} if names else _defined_twice(machines, scope, tags)
     targets = _names_but(scope, twins, elsewhere)
-    held_back = _held_back(scope, elsewhere, tags, starts=starts)
+    held_back = _held_back(scope, elsewhere, tags, unless_elsewhere=unless_elsewhere)
     if names:
         targets = {host: [] for host in scope}
         for name in dict.fromkeys(_name_of(word, scope) for word in names):
@@ -148,14 +148,14 @@ def _held_back(
     elsewhere: Mapping[tuple[str, str], str],
     tags: Sequence[str] = (),
     *,
-    starts: bool = False,
+    unless_elsewhere: bool = False,
 ) -> dict[str, str]:
-    """Who is not started, and why. tags: only machines with one of them are meant, or all. starts: as of
+    """Who is not started, and why. tags: only machines with one of them are meant, or all. unless_elsewhere: as of
     power_targets."""
 
     def words(host: str, name: str) -> str:
         why, named = elsewhere[host, name], f"-e vm={name} -e on={host}"
-        if starts:
+        if unless_elsewhere:
             return f"it was left as it is, as it {why}. If it is the right one there, name it with {named}"
         return (
             f"it was not started, as it {why}. If it is the right one there: brine.virt.power {named} -e state=running"

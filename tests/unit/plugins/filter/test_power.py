@@ -269,7 +269,7 @@ def test_what_may_run_on_a_hypervisor_that_says_nothing_is_not_started(silent: d
         assert found["left_out"]["web1 on hv1"].startswith("it was not started, as it may run on hv3, where")
         assert found["left_out"]["web3 on hv1"].startswith("it was not started, as it may run on hv0, where")
         # Whoever means a snapshot is not told to start it.
-        other = targets(cloud, state="reset", starts=True, **given, **known)["left_out"]["web1 on hv1"]
+        other = targets(cloud, state="reset", unless_elsewhere=True, **given, **known)["left_out"]["web1 on hv1"]
         assert other.startswith("it was left as it is, as it may run on hv3") and other.endswith("-e vm=web1 -e on=hv1")
     # The user knows where it is; what runs, runs there; and what is stopped runs nowhere.
     assert targets(cloud, vm="web1", on="hv1", state="running", **known)["targets"] == {"hv1": ["web1"]}
@@ -287,10 +287,10 @@ def test_neither_is_one_that_was_saved_here() -> None:
         (error,) = targets(saved, state="running", **given, **known)["errors"]
         assert "web1' is off on hv1, and may run on hv3" in error
     # A return to a snapshot may start it, too.
-    (error,) = targets(saved, state="reset", starts=True, vm="web1", **known)["errors"]
+    (error,) = targets(saved, state="reset", unless_elsewhere=True, vm="web1", **known)["errors"]
     assert "web1' is off on hv1, and may run on hv3" in error
     assert not targets(saved, state="reset", vm="web1", **known)["errors"]
-    assert not targets(saved, state="reset", starts=True, vm="web1", on="hv1", **known)["errors"]
+    assert not targets(saved, state="reset", unless_elsewhere=True, vm="web1", on="hv1", **known)["errors"]
     # Who is not meant is not in the way.
     for given in ({"vm": "web1", "in_state": "paused"}, {"vm": "web2"}):
         assert not targets(saved, state="running", **given, **known)["errors"]
