@@ -58,6 +58,10 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
+    details:
+      - If a run was killed and what it has left is dealt with first, what the task asks for is shown and checked as it
+        follows on that. If only the machine can tell what follows, such as when snapshots that a move has set aside are
+        put back, it is not shown, and a warning says so.
   diff_mode:
     support: full
   idempotent:
@@ -251,7 +255,8 @@ machines:
       sample: false
     warnings:
       description: What of the machine is not part of the new snapshot, what Ceph has and libvirt does not list, what
-        O(keep) could not delete, and that its snapshots could not be listed afterwards. Also shown as warnings.
+        O(keep) could not delete, what check mode cannot show, and that its snapshots could not be listed afterwards.
+        Also shown as warnings.
       type: list
       elements: str
       returned: always
@@ -408,7 +413,7 @@ def work(module: AnsibleModule) -> dict[str, t.Any]:
     with open_connection(params["uri"]) as conn, progress_file(params[PROGRESS_FILE]) as progress:
         results = plan_snapshots(conn, params["vm"], request)
         if module.check_mode:
-            preview(results)
+            preview(conn, results, request)
         else:
             limits = {"concurrency": params["concurrency"], "lock_seconds": params["lock_timeout"]}
             carry_out(conn, results, request, progress, **limits)

@@ -16,6 +16,7 @@ file systems may be frozen; that one is in its running description only, and goe
 
 from __future__ import annotations
 
+import copy
 import posixpath
 import typing as t
 from collections.abc import Sequence
@@ -115,6 +116,15 @@ def read_work(domain: etree._Element) -> SnapshotWork | None:
         root.get("off") == "yes",
         root.get("started"),
     )
+
+
+def without_work(domain: etree._Element) -> etree._Element:
+    """A copy of a ``<domain>`` element that says of no work."""
+    found = copy.deepcopy(domain)
+    metadata: t.Any = found.find("metadata")
+    for note in () if metadata is None else metadata.findall(f"{{{WORK_NAMESPACE}}}snapshotting"):
+        metadata.remove(note)
+    return found
 
 
 def taking(domain: etree._Element) -> str | None:

@@ -28,7 +28,12 @@ from ..._model.metadata.migration import is_flush_name
 from ..power.locks import SharedLock
 from ..power.view import view_machine
 from ..step_watch import StepWatch
-from .plan import SnapshotPlan, SnapshotRequest, plan
+from .plan import SnapshotPlan, SnapshotRequest, plan, plan_on
+
+_NOT_SHOWN = (
+    "what an interrupted run has left is dealt with first. What the task asks for follows in the same run, and is not "
+    "shown here, as it can be planned only then"
+)
 
 
 @dataclass
@@ -108,11 +113,20 @@ def _require_all(conn: VirConnect, names: Sequence[str]) -> None:
     mistakes.conclude()
 
 
-def preview(results: Sequence[SnapshotResult]) -> None:
+def preview(conn: VirConnect, results: Sequence[SnapshotResult], request: SnapshotRequest) -> None:
     """What carrying the plans out would come to, for check mode."""
     for result in results:
-        if result.plan is not None:
-            result.done = result.plan.actions
+        if result.plan is None:
+            continue
+        result.done = result.plan.actions
+        with own_error(result):
+            while result.plan.unfinished:
+                following = plan_on(conn, result.plan, request)
+                if following is None:
+                    result.remarks.append(_NOT_SHOWN)
+                    break
+                result.plan = following
+                result.done = [*result.done, *following.actions]
 
 
 def carry_out(

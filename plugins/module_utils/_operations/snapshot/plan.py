@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from ..._base.errors import ConflictError, NotFoundError, one_of_these
 from ..._host.connection import VirConnect
 from ..._host.machines.set_aside import put_back as put_back_snapshots
-from ..._host.machines.snapshots import CEPH, EXTERNAL, SHUTOFF, KnownSnapshot
+from ..._host.machines.snapshots import CEPH, EXTERNAL, PAUSED, RUNNING, SHUTOFF, KnownSnapshot
 from ..._host.storage.pools import Pools
-from ..._model.metadata.snapshots import read_set_aside, read_work, removal_of_work
+from ..._model.metadata.snapshots import read_set_aside, read_work, removal_of_work, without_work
 from ..._model.snapshot_name import default_name
 from ..plan import Step
 from .clustered import clear_half_taken, forget, is_in_cluster, undescribed
@@ -32,7 +32,7 @@ from .held import let_go
 from .method import AUTO, Method, choose
 from .readonly import hidden_disks, put_back
 from .retention import Retention
-from .revert import state_after, steps_to_revert
+from .revert import require_force, state_after, steps_to_revert
 from .rolling_back import require_whole
 from .take import MemoryPlace, find_memory_place, step_to_take
 from .tracking import steps_before_taking
@@ -65,7 +65,8 @@ class SnapshotPlan:
 
     snapshot: the name of the one that is taken or reverted. method: of one that is taken. going: the names of those
     that are deleted. before, after: the names of its snapshots. state: the one that the machine is in afterwards.
-    unfinished: the rest can only be planned when this is done. main: the description of the step that takes or reverts;
+    unfinished: the rest can only be planned when this is done; then: the machine as it is after that, for check mode,
+    where it can be told. main: the description of the step that takes or reverts;
     deletions: those of the steps that delete, by the name of the snapshot. remarks: what else the user should know.
     memory: where that of a snapshot that is taken goes.
     """
@@ -79,6 +80,7 @@ class SnapshotPlan:
     method: Method | None = None
     going: tuple[str, ...] = ()
     unfinished: bool = False
+    then: SnapshotView | None = field(default=None, compare=False)
     main: str | None = None
     deletions: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
@@ -103,10 +105,31 @@ class SnapshotPlan:
 def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPlan:
     """The plan for one machine. Raises VirtError for what cannot be."""
     found = view(conn, machine, "vm")
+    return _plan_first(conn, found) or _plan_asked(conn, found, request)
+
+
+def plan_on(conn: VirConnect, done: SnapshotPlan, request: SnapshotRequest) -> SnapshotPlan | None:
+    """What follows on an unfinished plan, for check mode; None where only the machine can tell, when that is done.
+
+    Raises VirtError for what cannot be, as the run does then.
+    """
+    if done.then is not None:
+        return _plan_first(conn, done.then) or _plan_asked(conn, done.then, request)
+    if request.state == REVERTED:
+        if request.names[0] not in done.after:
+            raise _no_snapshot(request.names[0], done.after)
+        require_force(done.state, active=done.state in (RUNNING, PAUSED), force=request.force)
+    return None
+
+
+def _no_snapshot(name: str, known: Sequence[str], hint: str = "") -> NotFoundError:
+    return NotFoundError(f"it has no snapshot {name!r}", where="name", hint=f"{hint}{one_of_these(name, known)}")
+
+
+def _plan_asked(conn: VirConnect, found: SnapshotView, request: SnapshotRequest) -> SnapshotPlan:
+    """What the task asks for, of a machine on which no killed run has left anything to be done first."""
+    machine = found.name
     before = tuple(one.facts.name for one in found.snapshots)
-    first = _plan_first(conn, found, before)
-    if first is not None:
-        return first
     begun, unmerged = read_work(found.defined), deletion_begun(found)
     held = read_work(found.xml)
     steps: list[Step] = []
@@ -124,13 +147,13 @@ def plan(conn: VirConnect, machine: str, request: SnapshotRequest) -> SnapshotPl
         name = request.names[0]
         snapshot = found.find(name)
         if snapshot is None:
-            hint = one_of_these(name, before)
+            hint = ""
             if begun is not None and begun.reverting:
                 hint = (
                     "It was being reverted, so its disks may be of different times. Revert it to another snapshot; if "
-                    f"there is none, {removal_of_work(machine)} lets it start as it is. {hint}"
+                    f"there is none, {removal_of_work(machine)} lets it start as it is. "
                 )
-            raise NotFoundError(f"it has no snapshot {name!r}", where="name", hint=hint)
+            raise _no_snapshot(name, before, hint)
         require_settled(found, reverting=True)
         if unmerged is not None:
             raise ConflictError(
@@ -209,15 +232,21 @@ def _note(conn: VirConnect, machine: str) -> None:
     show_files(now, pools)
 
 
-def _plan_first(conn: VirConnect, found: SnapshotView, before: tuple[str, ...]) -> SnapshotPlan | None:
+def _plan_first(conn: VirConnect, found: SnapshotView) -> SnapshotPlan | None:
     """What comes first where a run was killed, if anything; the rest is planned after it."""
+    before = tuple(one.facts.name for one in found.snapshots)
     name, handle, power = found.name, found.power.handle, found.power.state
     moving = is_moving(found.defined)
 
     def alone(
-        words: str, apply: t.Callable[[], t.Any], *, more: tuple[str, ...] = (), state: str = power
+        words: str,
+        apply: t.Callable[[], t.Any],
+        *,
+        more: tuple[str, ...] = (),
+        state: str = power,
+        then: SnapshotView | None = None,
     ) -> SnapshotPlan:
-        return SnapshotPlan((Step(words, apply),), before, (*before, *more), power, state, unfinished=True)
+        return SnapshotPlan((Step(words, apply),), before, (*before, *more), power, state, unfinished=True, then=then)
 
     aside = tuple(one.name for one in read_set_aside(found.defined))
     if aside and not moving:
@@ -231,10 +260,12 @@ def _plan_first(conn: VirConnect, found: SnapshotView, before: tuple[str, ...]) 
     # Nobody else can have it thaw.
     thaws = resumes or (found.agent and power == "running")
     if found.active and work is not None and (thaws if work.frozen else work.paused):
+        state = RUNNING if work.paused and power == PAUSED else power
         return alone(
             f"let {name} run on, which an interrupted run has held for snapshot {work.snapshot}",
             lambda: let_go(handle, work),
-            state="running" if work.paused and power == "paused" else power,
+            state=state,
+            then=replace(found, xml=without_work(found.xml), power=replace(found.power, state=state)),
         )
     begun = read_work(found.defined)
     # While it is moved, libvirt knows nothing of those that are whole either.
@@ -245,9 +276,12 @@ def _plan_first(conn: VirConnect, found: SnapshotView, before: tuple[str, ...]) 
             # Its files may have the latest data, or libvirt may still be at it.
             require_settled(found)
             words = f"note that snapshot {snapshot} of {name} is not there, which an interrupted run has begun"
-        if found.find(snapshot) is not None:
+        whole = found.find(snapshot) is not None
+        if whole:
             words = f"note that snapshot {snapshot} of {name} is whole, which an interrupted run has taken"
-        return alone(words, lambda: clear_half_taken(conn, found, snapshot))
+        # What the cluster has then, it says then.
+        then = _without_note(found) if whole or not is_in_cluster(found.defined) else None
+        return alone(words, lambda: clear_half_taken(conn, found, snapshot), then=then)
     merged = merged_unseen(conn, found)
     if merged:
         # Until the definition says so, the machine must not stop, as it would start with the older files.
@@ -259,8 +293,17 @@ def _plan_first(conn: VirConnect, found: SnapshotView, before: tuple[str, ...]) 
     unmerged = deletion_begun(found)
     if unmerged is not None and found.find(unmerged) is None and not moving:
         words = f"note that snapshot {unmerged} of {name} is deleted, which an interrupted run has begun"
-        return alone(words, lambda: forget(handle, live=True))
+        # With it, what is known to be in the way may go as well.
+        then = _without_note(found) if found.power.refusal is None else None
+        return alone(words, lambda: forget(handle, live=True), then=then)
     return None
+
+
+def _without_note(found: SnapshotView) -> SnapshotView:
+    """A machine whose definition says of no work any more."""
+    defined = without_work(found.defined)
+    # That of a running one goes by itself, or is looked at before this one.
+    return replace(found, defined=defined, xml=found.xml if found.active else defined)
 
 
 def _leftovers(

@@ -44,11 +44,7 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
     _require_revertible(machine, snapshot)
     # What is backed by a disk, or has it as well, would find another content below it.
     require_unused_files(conn, machine, f"reverted to {facts.name}")
-    if machine.active and not force:
-        raise ConflictError(
-            f"it is {machine.power.state}, and what it does now would be lost, with all it has not saved elsewhere",
-            hint="Shut it down first, or set force=true",
-        )
+    require_force(machine.power.state, active=machine.active, force=force)
     before, after = machine.power.state, state_after(snapshot)
     words = f"revert {name} to snapshot {facts.name} ({before if before == after else f'{before} -> {after}'})"
     wanted = kept_notes(machine.notes, None if facts.domain is None else read_notes(facts.domain))
@@ -69,6 +65,15 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
         )
     steps.append(Step(words, lambda: _revert(conn, machine, snapshot)))
     return steps
+
+
+def require_force(state: str, *, active: bool, force: bool) -> None:
+    """Raise ConflictError for a machine whose memory would be lost though nobody has said that it may."""
+    if active and not force:
+        raise ConflictError(
+            f"it is {state}, and what it does now would be lost, with all it has not saved elsewhere",
+            hint="Shut it down first, or set force=true",
+        )
 
 
 def _require_revertible(machine: SnapshotView, snapshot: KnownSnapshot) -> None:

@@ -207,6 +207,10 @@ def test_what_a_run_has_left_that_was_killed_before_libvirt_knew_of_it_goes(
         killed_take(domain)
     assert in_ceph(rbd) == [[kept("a")]] * 2
     write(rbd, "later")
+    # What the cluster has afterwards is not known before.
+    ahead = call(check_mode=True, name=["a"])
+    assert ahead["actions"] == ["delete what an interrupted run has left of snapshot a of db1"]
+    assert ["is not shown here" in warning for warning in ahead["warnings"]] == [True]
     done = call(name=["a"])
     assert done["actions"] == [
         "delete what an interrupted run has left of snapshot a of db1",

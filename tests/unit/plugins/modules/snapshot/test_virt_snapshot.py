@@ -30,10 +30,14 @@ from ansible_collections.brine.virt.plugins.module_utils._host.progress import H
 from ansible_collections.brine.virt.plugins.module_utils._model.attachments import written_places
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import (
+    NAMESPACE,
+    PREFIX,
     WORK_NAMESPACE,
     WORK_PREFIX,
+    SetAside,
     SnapshotWork,
     read_work,
+    set_aside_to_xml,
     work_to_bare_xml,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations import step_watch
@@ -207,6 +211,79 @@ def note_frozen(domain: t.Any) -> None:
         WORK_NAMESPACE,
         libvirt.VIR_DOMAIN_AFFECT_LIVE,
     )
+
+
+def note_held(domain: t.Any) -> None:
+    """As a run that was killed has left it, which had paused the machine."""
+    note_begin(domain, SnapshotWork("a"))
+    text = work_to_bare_xml(SnapshotWork("a", paused=True))
+    live = libvirt.VIR_DOMAIN_AFFECT_LIVE
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, WORK_PREFIX, WORK_NAMESPACE, live)
+    domain.suspend()
+
+
+@pytest.mark.parametrize(
+    ("left", "options", "actions"),
+    [
+        (lambda domain: note_begin(domain, SnapshotWork("a")), {"name": ["b"]}, ["note that", "take snapshot b"]),
+        (
+            lambda domain: note_begin(domain, SnapshotWork("z")),
+            {"state": "absent", "keep": {"last": 1}},
+            ["note that", "delete snapshot a"],
+        ),
+        (
+            lambda domain: note_begin(domain, SnapshotWork("z", deleting=True)),
+            {"state": "reverted", "name": ["a"], "force": True},
+            ["note that", "revert web1 to snapshot a (running)"],
+        ),
+        (note_held, {"name": ["b"]}, ["let web1 run on", "note that", "take snapshot b of web1 (internal, with"]),
+    ],
+)
+def test_check_mode_shows_all_that_follows_on_what_a_killed_run_has_left(
+    conn: t.Any, left: t.Callable[[t.Any], None], options: dict[str, t.Any], actions: list[str]
+) -> None:
+    for name in ("a", "c"):
+        call(vm=["web1"], name=[name])
+    left(conn.lookupByName("web1"))
+    before = [conn.lookupByName("web1").XMLDesc(flags) for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE)]
+    ahead = call(check_mode=True, vm=["web1"], **options)
+    assert before == [conn.lookupByName("web1").XMLDesc(flags) for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE)]
+    done = call(vm=["web1"], **options)
+    assert (ahead["diff"], ahead["machines"][0]["actions"]) == (done["diff"], done["machines"][0]["actions"])
+    assert len(actions) == len(done["machines"][0]["actions"])
+    for words, action in zip(actions, done["machines"][0]["actions"]):
+        assert action.startswith(words)
+
+
+def test_check_mode_refuses_what_the_run_would_refuse_then(conn: t.Any) -> None:
+    call(vm=["web1"], name=["a"])
+    note_begin(conn.lookupByName("web1"), SnapshotWork("a"))
+    for check_mode in (True, False):
+        refused = call(check_mode, vm=["web1"], name=["a"], state="reverted")
+        assert "web1: it is running, and what it does now would be lost" in refused["msg"]
+        assert refused["machines"][0]["actions"] == (
+            ["note that snapshot a of web1 is whole, which an interrupted run has taken"]
+        )
+        note_begin(conn.lookupByName("web1"), SnapshotWork("a"))
+
+
+def test_check_mode_says_so_where_it_cannot_tell_what_follows(conn: t.Any) -> None:
+    """Which snapshots libvirt has again, libvirt says then."""
+    call(vm=["web1"], name=["a"])
+    domain = conn.lookupByName("web1")
+    domain.snapshotLookupByName("a").delete()
+    text = set_aside_to_xml([SetAside("a", "<domainsnapshot/>")])
+    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, PREFIX, NAMESPACE, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+    (machine,) = call(check_mode=True, vm=["web1"], name=["b"])["machines"]
+    (action,), (warning,) = machine["actions"], machine["warnings"]
+    assert action.startswith("put back the snapshots of web1") and machine["failed"] is False
+    assert "What the task asks for follows in the same run, and is not shown here" in warning
+    refused = call(check_mode=True, vm=["web1"], name=["a"], state="reverted")
+    assert "web1: it is running, and what it does now would be lost" in refused["msg"]
+    refused = call(check_mode=True, vm=["web1"], name=["never"], state="reverted", force=True)
+    assert "it has no snapshot 'never'" in refused["msg"]
+    allowed = call(check_mode=True, vm=["web1"], name=["a"], state="reverted", force=True)["machines"]
+    assert allowed[0]["failed"] is False
 
 
 def test_what_is_remembered_of_a_machine_stays_as_it_is(conn: t.Any) -> None:
