@@ -26,7 +26,9 @@ description:
     C(brine.virt.restore) does that. It claims the name first (M(brine.virt.virt_claim)), so that two runs cannot
     restore one machine on two hypervisors. A claim of its name becomes the machine. Under the name that it had, the
     claim has to have its UUID; under another, the machine gets that of the claim.
-  - An existing machine is never changed without O(replace=true).
+  - An existing machine is never changed without O(replace=true), and an existing volume is never written to. If there
+    is one with the name of a disk, such as that of a machine whose hypervisor or definition was lost, it may have newer
+    data than the backup, and the task fails. O(pool) and another O(name) restore alongside it.
   - The restored disks are volumes of their own, without a backing image. The machine owns them, as if it had been
     created with them, and keeps its tags, variables and the like. Checkpoints are not restored, so that its next backup
     is a full one.

@@ -191,11 +191,19 @@ def _plan_machine(
         )
     left = unfinished.notes.volumes if unfinished is not None and unfinished.notes is not None else ()
     going = {(note.pool, note.name) for note in left}
+    definition = f"{backups.path_of(manifest.id)}/{DOMAIN_XML}"
     volumes: list[RestoredVolume] = []
     for entry in manifest.disks:
         name = _volume_name(entry, manifest, options, replaced=existing is not None)
         plan = functools.partial(
-            plan_volume, entry, hypervisor, pool=options.pool, machine=options.name, where="", going=going
+            plan_volume,
+            entry,
+            hypervisor,
+            pool=options.pool,
+            machine=options.name,
+            where="",
+            going=going,
+            definition=definition,
         )
         one = plan(name=name)
         if any((one.pool.name, one.volume) == (other.pool.name, other.volume) for other in volumes):
@@ -206,13 +214,12 @@ def _plan_machine(
     restored = restored_domain(
         domain, options.name, identity if renewed else None, {one.entry.target: one.disk for one in volumes}
     )
-    description = f"{backups.path_of(manifest.id)}/{DOMAIN_XML}"
     if not options.trust:
-        require_harmless(restored.root, description)
+        require_harmless(restored.root, definition)
     # That of a newer QEMU or libvirt may have what these do not know.
-    _require_machine_type(restored.root, hypervisor, description)
+    _require_machine_type(restored.root, hypervisor, definition)
     try:
-        check_schema(etree.tostring(restored.root, encoding="unicode"), description)
+        check_schema(etree.tostring(restored.root, encoding="unicode"), definition)
     except InputError as exc:
         exc.hint = "Restore it on a hypervisor with the libvirt that it is from, or its disks one by one (disk)"
         raise

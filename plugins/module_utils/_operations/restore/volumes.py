@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shlex
 import threading
 import typing as t
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from ..._host.storage.ceph import qemu_name
 from ..._host.storage.full_disk import disk_full
 from ..._host.storage.pools import Pool, require_free_space
 from ..._host.storage.proof import deletion, has_marks, mark_volume, unfinished_of
+from ..._host.storage.shared_pools import shared_because
 from ..._host.storage.transfer.upload import new_upload, sending
 from ..._host.storage.volumes import create_empty, space_request
 from ..._model.backup.manifest import SEED, DiskEntry, Manifest
@@ -73,10 +75,11 @@ def plan_volume(
     machine: str,
     where: str,
     going: t.Container[tuple[str, str]] = (),
+    definition: str = "",
 ) -> RestoredVolume:
     """The volume of one disk. pool: None for the one that it was in. name: of the volume, without its ending.
     machine: whose it is to be; empty for a disk beside its machine, of which nobody has notes. going: pools and names
-    of volumes that are removed before it is made.
+    of volumes that are removed before it is made. definition: the file in the backup that has the machine's.
 
     Raises VirtError when it cannot be made.
     """
@@ -111,13 +114,10 @@ def plan_volume(
         if not machine:
             leftover = find_leftover(found, volume, entry.size_bytes, image_format, hypervisor, where or None)
         if leftover is None:
-            unsure = (
-                "" if machine or has_marks(found) else "An interrupted restore may have left it without all of it. "
-            )
             raise ConflictError(
                 f"pool {found.name!r} has a volume {volume!r} already",
                 where=where or None,
-                hint=f"{unsure}If nobody needs it: {deletion(found.name, volume)}",
+                hint=_of_volume_there(found, volume, entry, machine, definition),
             )
     other = hypervisor.reserve_volume(found, volume, machine)
     if other is not None:
@@ -126,6 +126,26 @@ def plan_volume(
         return RestoredVolume(entry, found, volume, image_format, mark_for(found, volume, ()))
     upload = new_upload(host_name(hypervisor.conn))
     return RestoredVolume(entry, found, volume, image_format, upload.to_mark(), upload, leftover)
+
+
+def _of_volume_there(pool: Pool, volume: str, entry: DiskEntry, machine: str, definition: str) -> str:
+    """What to do about a volume that is there. To delete it comes last: it may have newer data than the backup."""
+    delete = deletion(pool.name, volume)
+    if machine and (entry.pool, entry.volume) == (pool.name, volume):
+        return (
+            "It may be the machine's own disk, with newer data than the backup. To keep it, restore into another pool "
+            "(pool) or under another name (new_name). If no hypervisor has the machine any more, this defines it on "
+            f"its own disks again: virsh define {shlex.quote(definition)}. Only if nobody needs what is in it: {delete}"
+        )
+    unsure = "" if machine or has_marks(pool) else "An interrupted restore may have left it without all of it. "
+    because = shared_because(pool)
+    if because is not None:
+        other = "another pool (pool) or another name (new_name)" if machine else "another name (volume)"
+        return (
+            f"{unsure}A machine of another hypervisor may have it, as {because}. Choose {other}. Only if nobody needs "
+            f"what is in it: {delete}"
+        )
+    return f"{unsure}If nobody needs it: {delete}"
 
 
 def require_room(volumes: t.Sequence[RestoredVolume], backups: Backups, chain: t.Sequence[Manifest]) -> None:

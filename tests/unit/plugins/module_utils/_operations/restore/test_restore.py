@@ -258,6 +258,44 @@ def test_one_disk_becomes_a_volume(machine: BackupHost) -> None:
         bring_back(machine, disk="vdx")
 
 
+def test_a_lost_machine_is_defined_on_its_own_disks_again(machine: BackupHost) -> None:
+    """They have newer data than the backup. It is ours as before."""
+    before = list_domains(machine.conn)["web1"].notes
+    machine.conn.lookupByName("web1").undefine()
+    machine.write(0, 9)
+    definition = backup_image(machine).with_name("domain.xml")
+    with pytest.raises(ConflictError) as caught:
+        preview(machine.conn, read(machine))
+    assert "has a volume 'web1-system.qcow2' already" in caught.value.what
+    assert f"this defines it on its own disks again: virsh define {definition}. Only if nobody" in str(caught.value)
+    # As virsh does it, and as the guide has it.
+    machine.conn.defineXML(definition.read_text(encoding="utf-8"))
+    domain = list_domains(machine.conn)["web1"]
+    assert (domain.handle.UUIDString(), domain.notes) == (UUID, before)
+    assert [attribute(disk, "source", "file") for disk in domain.xml.iterfind("devices/disk")] == [str(machine.image)]
+    domain.handle.create()
+    domain.handle.destroy()
+    assert machine.made().made is not None
+
+
+def test_its_seed_comes_back_alone(machine: BackupHost) -> None:
+    """That was on the hypervisor that is lost, where the disks were not. It is where the definition has it."""
+    seed = machine.image.with_name("web1-seed.iso")
+    seed.write_bytes(b"x" * 376832)
+    machine.host.know(seed.name)
+    handle = machine.define(machine.disk("sda", str(seed), "raw", device="cdrom", rest="<readonly/>"))
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None
+    write_notes(handle, dataclasses.replace(notes, volumes=(*notes.volumes, VolumeNote("default", seed.name, "seed"))))
+    machine.made()
+    handle.undefine()
+    machine.conn.storagePoolLookupByName("default").storageVolLookupByName(seed.name).delete()
+    seed.unlink()
+    result = bring_back(machine, disk="sda", volume=seed.name)
+    assert (volume(result), seed.read_bytes()) == (str(seed), b"x" * 376832)
+    assert str(seed) in backup_image(machine).with_name("domain.xml").read_text(encoding="utf-8")
+
+
 def test_nothing_goes_over_a_machine_that_is_there(machine: BackupHost) -> None:
     with pytest.raises(ConflictError, match="there is a machine web1 already"):
         bring_back(machine)

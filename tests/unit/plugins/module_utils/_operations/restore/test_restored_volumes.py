@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import ceph
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import DiskEntry
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
+from ansible_collections.brine.virt.plugins.module_utils._operations.restore import volumes
 from ansible_collections.brine.virt.plugins.module_utils._operations.restore.volumes import RestoredVolume, plan_volume
 
 POOL = "<pool type='rbd'><name>ceph</name><source><host name='mon'/><name>vms</name></source></pool>"
@@ -62,3 +63,44 @@ def test_a_file_of_the_hypervisor_is_no_volume_of_the_cluster(hypervisor: Hyperv
     assert plan(hypervisor, "tmp").volume == "tmp"
     with pytest.raises(ConflictError, match="pool 'ceph' has a volume 'there' already"):
         plan(hypervisor, "there")
+
+
+DELETE = "Only if nobody needs what is in it: virsh vol-delete there --pool ceph"
+
+
+@pytest.mark.parametrize(
+    ("machine", "was_in", "hint"),
+    [
+        (
+            "web1",
+            "ceph",
+            "It may be the machine's own disk, with newer data than the backup. To keep it, restore into another pool "
+            "(pool) or under another name (new_name). If no hypervisor has the machine any more, this defines it on "
+            f"its own disks again: virsh define '/srv/my backup/domain.xml'. {DELETE}",
+        ),
+        (
+            "web1",
+            "default",
+            "A machine of another hypervisor may have it, as storage pool ceph is of type rbd. Choose another pool "
+            f"(pool) or another name (new_name). {DELETE}",
+        ),
+        (
+            "",
+            "ceph",
+            "A machine of another hypervisor may have it, as storage pool ceph is of type rbd. Choose another name "
+            f"(volume). {DELETE}",
+        ),
+    ],
+)
+def test_the_newest_data_are_not_offered_to_be_deleted_first(
+    hypervisor: Hypervisor, monkeypatch: pytest.MonkeyPatch, machine: str, was_in: str, hint: str
+) -> None:
+    """As of a machine whose hypervisor is lost: what it has written last is there, and the backup is older."""
+    monkeypatch.setattr(ceph.importlib, "import_module", lambda _name: None)
+    monkeypatch.setattr(volumes, "find_leftover", lambda *_what: None)
+    hypervisor.pools.get("ceph").handle.createXML(VOLUME.format("there"), 0)
+    entry = DiskEntry("vda", "vda.qcow2", None, 1 << 20, "raw", pool=was_in, volume="there")
+    definition = "/srv/my backup/domain.xml"
+    with pytest.raises(ConflictError) as caught:
+        plan_volume(entry, hypervisor, pool="ceph", name="there", machine=machine, where="", definition=definition)
+    assert caught.value.hint == hint
