@@ -106,14 +106,24 @@ options:
       - Replace the machine, if it exists, with what the backup has. It has to be off and have the same UUID, and must
         not have snapshots or a saved state. Not with another O(name).
       - Once the new disks were compared with the backup, those of its old disks are deleted that it owns, that the
-        backup has, and that nothing else uses. The others stay, with a warning. A disk that was added after the backup
-        becomes a volume that no machine has attached.
+        backup has, and that nothing else uses. The others stay, with a warning that names them. A disk that was added
+        after the backup becomes a volume that no machine has attached.
+      - In a pool that other hypervisors may see, such as Ceph or NFS, an old disk stays unless all of them were asked
+        (O(used_elsewhere)), as the playbook C(brine.virt.restore) does. M(brine.virt.virt_purge) removes it with the
+        machine then, and so does the next task with V(true).
     type: bool
     default: false
   started:
     description: Start the restored machine.
     type: bool
     default: false
+  used_elsewhere:
+    description:
+      - With O(replace=true), what the other hypervisors say about the volumes in RV(shared) of a run in check mode, as
+        O(brine.virt.virt_purge#module:used_elsewhere) takes it. For the name of each hypervisor, the registered result
+        of M(brine.virt.virt_usage_info) there, or a sentence that says why there is none.
+      - An empty mapping says that there are no other hypervisors. They are not asked again when a volume is deleted.
+    type: dict
   trust_definition:
     description:
       - Take the definition as it is in the backup. With it, whoever can write to the backup decides which of the
@@ -126,6 +136,8 @@ notes:
 seealso:
   - module: brine.virt.virt_backup
   - module: brine.virt.virt_claim
+  - module: brine.virt.virt_usage_info
+    description: Asks the other hypervisors who uses volumes in shared pools.
 """
 
 EXAMPLES = r"""
@@ -198,6 +210,14 @@ volumes:
       path: /var/lib/libvirt/images/web1-system.qcow2
       format: qcow2
       size_bytes: 10737418240
+shared:
+  description:
+    - The old volumes that go with O(replace=true) and are in pools that other hypervisors may see, for
+      O(brine.virt.virt_usage_info#module:volumes) on all the others.
+  type: list
+  elements: dict
+  returned: success, in check mode
+  sample: [{pool: nfs, volume: web1-system.qcow2, place: /srv/nfs/web1-system.qcow2, inode: 131077, serial: null}]
 needs:
   description:
     - What the machine needs of a hypervisor, in the words of M(brine.virt.virt_info). For a disk, C(allocation_bytes)
@@ -263,6 +283,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "volume": {"type": "str"},
     "replace": {"type": "bool", "default": False},
     "started": {"type": "bool", "default": False},
+    "used_elsewhere": {"type": "dict"},
     "trust_definition": {"type": "bool", "default": False},
     "lock_timeout": {"type": "int", "default": 300},
 }

@@ -13,8 +13,8 @@ short_description: List who uses volumes that another hypervisor is about to del
 version_added: "1.0.0"
 description:
   - Says which machines and volumes of this hypervisor use volumes in storage that it shares with another hypervisor,
-    which is about to delete them (M(brine.virt.virt_purge)) or to give them to a machine (M(brine.virt.virt_init)).
-    Nothing is changed.
+    which is about to delete them (M(brine.virt.virt_purge), M(brine.virt.virt_restore)) or to give them to a machine
+    (M(brine.virt.virt_init)). Nothing is changed.
   - A machine uses a volume if it has it in its persistent or its live definition, in a snapshot, a checkpoint or a
     backup, or in its metadata. An overlay uses what it is backed by.
   - A file is recognised by its inode number, which is the same on all hosts of a network or cluster file system, and by
@@ -32,7 +32,8 @@ options:
     description:
       - The volumes in question, as M(brine.virt.virt_purge) returned them on the hypervisor that is going to delete
         or attach them, in RV(brine.virt.virt_purge#module:machines[].shared), or M(brine.virt.virt_init) in
-        RV(brine.virt.virt_init#module:shared).
+        RV(brine.virt.virt_init#module:shared), or M(brine.virt.virt_restore) in
+        RV(brine.virt.virt_restore#module:shared).
     type: list
     elements: dict
     required: true

@@ -41,6 +41,7 @@ from ..create.unfinished import steps_to_clear
 from ..disks.new_volume import VolumeOwner
 from ..hypervisor import Hypervisor
 from ..plan import Step
+from ..shared_volumes.volume import SharedVolume, shared_volume
 from .options import RestoreOptions
 from .plan import RestorePlan, find_backup, needs_of, plan_restore, require_own_variables, words_of
 from .replaced import marked, staying
@@ -54,16 +55,20 @@ _OF_USERS = ("tags", "labels", "anti_affinity", "order", "delay_seconds", "varia
 
 @dataclass
 class RestoreResult:
-    """What became of it. remarks: what the user should know though nothing has failed."""
+    """What became of it. remarks: what the user should know though nothing has failed. shared: in check mode, what
+    other hypervisors are asked about."""
 
     plan: RestorePlan
     actions: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    shared: list[SharedVolume] | None = None
 
     def as_result(self, options: RestoreOptions) -> dict[str, t.Any]:
         """In the words of the module's result."""
         plan = self.plan
+        asked = {} if self.shared is None else {"shared": [one.as_result() for one in self.shared]}
         return {
+            **asked,
             "changed": True,
             "name": None if plan.restored is None else options.name,
             "uuid": plan.identity or None,
@@ -95,10 +100,12 @@ def preview(conn: VirConnect, options: RestoreOptions) -> RestoreResult:
 
     def clear(pool: Pool, volume: str) -> None:
         if volume_exists(pool, volume):
-            require_unused(Usage(conn), [(pool, volume)], besides=options.name)
+            shared.append(shared_volume(pool, volume))
+            require_unused(Usage(conn, elsewhere=options.elsewhere), [(pool, volume)], besides=options.name)
 
+    shared: list[SharedVolume | None] = []
     _stay, remarks = staying(hypervisor, plan, clear)
-    return RestoreResult(plan, words_of(plan, options), [*_lost(plan), *remarks])
+    return RestoreResult(plan, words_of(plan, options), [*_lost(plan), *remarks], [one for one in shared if one])
 
 
 def restore(conn: VirConnect, options: RestoreOptions, stop: threading.Event, progress: ProgressFile) -> RestoreResult:
@@ -369,7 +376,8 @@ class _Restore:
         """The volumes that the machine had. What stays is still noted as its own."""
 
         def clear(pool: Pool, volume: str) -> None:
-            delete_unused(self._hypervisor.conn, [(pool, volume)], owner=self._name)
+            elsewhere = self._options.elsewhere
+            delete_unused(self._hypervisor.conn, [(pool, volume)], owner=self._name, elsewhere=elsewhere)
 
         stay, remarks = staying(self._hypervisor, self._plan, clear)
         self.remarks += remarks

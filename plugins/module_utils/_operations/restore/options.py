@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from ..._base.errors import InputError
 from ..._host.backup.place import plain_path
 from ..._host.backup.trust import read_owner
+from ..._host.storage.usage import AskElsewhere
 from ..._model.backup.manifest import is_backup_id
 from ..._model.spec.names import machine_name
+from ..shared_volumes.answers import read_used_elsewhere
 
 LATEST = "latest"
 
@@ -22,7 +24,8 @@ class RestoreOptions:
     """source: the directory that all machines' backups are in, empty where a pool is named. machine: the name that the
     machine had. backup: an id, None for the newest. name: that of the restored machine. pool: for all volumes, None for
     the pool that each disk was in. disk: the only one that is restored, into a volume (volume) beside the machine.
-    trust: take the definition as it is. owner: the number of the user who may own the source besides root."""
+    trust: take the definition as it is. owner: the number of the user who may own the source besides root. elsewhere:
+    what all other hypervisors say of the volumes of a machine that is replaced, as in Usage."""
 
     source: str
     machine: str
@@ -36,6 +39,7 @@ class RestoreOptions:
     trust: bool
     lock_seconds: int
     owner: int | None = None
+    elsewhere: AskElsewhere | None = None
 
 
 def read_restore_options(params: dict[str, t.Any]) -> RestoreOptions:
@@ -77,4 +81,5 @@ def read_restore_options(params: dict[str, t.Any]) -> RestoreOptions:
         trust=params["trust_definition"],
         lock_seconds=params["lock_timeout"],
         owner=read_owner(params["owner"]),
+        elsewhere=read_used_elsewhere(params["used_elsewhere"], "used_elsewhere"),
     )

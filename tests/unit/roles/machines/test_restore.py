@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
 
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import PLAYBOOKS, run_ansible, run_last_play
+from ansible_collections.brine.virt.tests.unit.roles.machines.test_purge_shared import OTHER, hypervisors
 
 # Each starts a whole run of Ansible.
 pytestmark = pytest.mark.slow
@@ -81,3 +85,40 @@ def test_what_is_missing_is_said(tmp_path: Path, node_uri: str) -> None:
     ):
         status, output = run_last_play(tmp_path, "restore", node_uri, *words)
         assert (status, said in " ".join(output.split())) == (2, True), output
+
+
+@pytest.mark.parametrize(("second", "users"), [("", []), (OTHER, ["machine web9"])])
+def test_the_others_are_asked_about_the_disks_that_are_replaced(tmp_path: Path, second: str, users: list[str]) -> None:
+    hypervisors(tmp_path, second)
+    play = yaml.safe_load((PLAYBOOKS / "restore.yml").read_text(encoding="utf-8"))[-1]
+    (ask,) = (task for task in play["tasks"] if task["name"].startswith("Ask the other hypervisors who uses"))
+    (block,) = (task for task in play["tasks"] if task["name"] == "Restore it under the claim")
+    words = block["block"][0]["brine.virt.virt_restore"]["used_elsewhere"]
+    shared = {"pool": "ceph", "volume": "old1-system", "place": "rbd:vms/old1-system", "inode": None, "serial": None}
+    seen = {"name": "Look", "ansible.builtin.set_fact": {"virt_restore_shown": {"shared": [shared]}}}
+    (tmp_path / "said.j2").write_text(f"{{{{ ({words[2:-2]}) | to_json }}}}", encoding="utf-8")
+    said = {
+        "name": "Keep what is given",
+        "ansible.builtin.template": {"src": "said.j2", "dest": f"{tmp_path}/said.json", "mode": "0600"},
+        "when": "inventory_hostname == 'hv1'",
+    }
+    uri = f"test://{tmp_path}/{{{{ inventory_hostname }}}}.xml"
+    short = {
+        "hosts": "all",
+        "gather_facts": False,
+        "module_defaults": {"group/brine.virt.virt": {"uri": uri}},
+        "vars": {**play["vars"], "virt_restore_target": "hv1", "virt_hypervisors": "all"},
+        "tasks": [seen, ask, said],
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([short]), encoding="utf-8")
+    inventory: dict[str, t.Any] = {
+        "all": {"hosts": {"hv1": None, "hv2": None}, "vars": {"ansible_connection": "local"}}
+    }
+    inventory["all"]["vars"]["ansible_python_interpreter"] = sys.executable
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    answers = json.loads((tmp_path / "said.json").read_text(encoding="utf-8"))
+    assert list(answers) == ["hv2"]
+    (volume,) = answers["hv2"]["volumes"]
+    assert (volume["volume"], volume["users"]) == ("old1-system", users)

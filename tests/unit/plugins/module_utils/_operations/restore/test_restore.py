@@ -37,6 +37,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import redefine
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile, ProgressMeter
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.disk_lock import first_open
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import READY, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._operations import plan as plans
@@ -878,6 +879,41 @@ def test_a_machine_that_is_replaced_is_no_failure_for_what_it_had_before(
     assert machine.image.name in machine.conn.storagePoolLookupByName("default").listVolumes()
     bring_back(machine, replace=True)
     assert machine.image.name not in machine.conn.storagePoolLookupByName("default").listVolumes()
+
+
+def test_of_a_replaced_machine_the_disk_on_a_share_goes_if_the_others_were_asked(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that it stays, is named, and is still its own; a later run removes it."""
+    monkeypatch.setattr(shared_pools, "file_system_type", lambda _path: "nfs4")
+    old = machine.image.name
+    shown = preview(machine.conn, read(machine, replace=True, used_elsewhere={})).as_result(read())
+    (shared,) = shown["shared"]
+    assert (shared["pool"], shared["volume"], shared["inode"]) == ("default", old, machine.image.stat().st_ino)
+    assert shown["remarks"] == []
+
+    def answer(*users: str) -> dict[str, t.Any]:
+        return {"hv2": {"volumes": [{"pool": "default", "volume": old, "users": list(users), "unknown": []}]}}
+
+    for said, why in (
+        (None, "what machines of other hypervisors use there cannot be seen from this one"),
+        ({"hv2": "did not answer"}, "hv2, which may use it too, did not say: did not answer"),
+        (answer("machine web9"), "it is used by machine web9 on hv2"),
+    ):
+        announced = preview(machine.conn, read(machine, replace=True, used_elsewhere=said)).remarks
+        assert [remark.startswith(f"the volume {old} of before stays: ") for remark in announced] == [True]
+        assert why in announced[0]
+    result = bring_back(machine, replace=True)
+    assert any(remark.startswith(f"the volume {old} of before stays: ") for remark in result.remarks)
+    notes = list_domains(machine.conn)["web1"].notes
+    assert notes is not None and machine.image.exists()
+    assert [(note.name, note.replaced) for note in notes.volumes if note.name == old] == [(old, True)]
+    between = os.path.basename(volume(result))
+    everything = answer()["hv2"]["volumes"] + [{**answer()["hv2"]["volumes"][0], "volume": between}]
+    result = bring_back(machine, replace=True, used_elsewhere={"hv2": {"volumes": everything}})
+    assert result.remarks == [] and "shared" not in result.as_result(read())
+    left = machine.conn.storagePoolLookupByName("default").listVolumes()
+    assert not {old, between} & set(left)
 
 
 def test_of_a_replaced_machine_what_is_in_the_place_of_its_volume_stays(machine: BackupHost) -> None:
