@@ -36,6 +36,8 @@ description:
     error.
   - Checkpoints that belong to earlier backups in the same directory are deleted when a newer one is there. Those that
     somebody else has made stay.
+  - A running machine is not backed up if its definition names another volume for a disk than the one that it runs with.
+    Shut it down and start it first.
   - A backup is written under a temporary name, and gets its own when all of it is on the disk. If the run is
     interrupted at any point, the earlier backups stay as they are, and the next run removes what is left.
   - A backup that is found damaged, by O(state=verified), by O(verify), before a merge or by M(brine.virt.virt_restore),

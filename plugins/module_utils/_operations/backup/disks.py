@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import typing as t
 from dataclasses import dataclass, field
 
-from ..._base.errors import HostError, UnsupportedError, VirtError
+from ..._base.errors import ConflictError, HostError, UnsupportedError, VirtError
 from ..._base.qemu_img import FORMATS, RAW, virtual_size
 from ..._base.xml import attribute, etree
 from ..._host.backup.images import chain_bytes, volume_bytes
@@ -20,6 +21,7 @@ from ..._host.machines.domains import Domain, description_of
 from ..._host.storage.ceph import QemuName, qemu_name, require_bindings
 from ..._host.storage.file_chain import require_known_formats
 from ..._host.storage.pools import Pool, Pools
+from ..._model.attachments import disks_by_target
 from ..._model.backup.manifest import DISK, SEED, SourceFile
 from ..._model.xml.disk_source import NETWORK, QCOW2, DiskSource, driver_format
 
@@ -71,7 +73,7 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
     by_place = _volumes(pools)
     noted = domain.notes.volumes if domain.notes else ()
     seeds = {(note.pool, note.name) for note in noted if note.role == SEED}
-    attached = attached_targets(domain)
+    attached = disks_by_target(description_of(domain.handle)) if domain.active else {}
     left_out = {target: "it is attached only until the machine stops" for target in attached}
     for element in domain.xml.iterfind("devices/disk"):
         target = attribute(element, "target", "dev") or ""
@@ -106,6 +108,8 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
                 f"disk {target} of machine {domain.name} is of format {image_format}, and is not backed up",
                 hint=f"Convert it to one of {', '.join(FORMATS)} while the machine is off (qemu-img convert)",
             )
+        if role == DISK and domain.active:
+            _require_same_now(domain.name, target, _source(attached[target], pools), source)
         path = "" if source.type == NETWORK else source.path
         if role == SEED and image_format == RAW and os.path.isfile(path):
             # It is copied from the file, which may be a newer one than that which QEMU has in the drive.
@@ -135,8 +139,26 @@ def find_disks(domain: Domain, pools: Pools) -> tuple[list[BackupDisk], dict[str
 
 def attached_targets(domain: Domain) -> list[str]:
     """The targets of the disks that a machine has now; none of one that is off."""
-    targets = description_of(domain.handle).iterfind("devices/disk/target") if domain.active else ()
-    return [target.get("dev", "") for target in targets]
+    return list(disks_by_target(description_of(domain.handle))) if domain.active else []
+
+
+def _require_same_now(name: str, target: str, now: DiskSource | None, defined: DiskSource) -> None:
+    """Raise ConflictError where a disk of a machine that runs is another one than its definition says: its backup would
+    hold the one, and be taken for that of the other, on which the next one would be built."""
+    if now is not None and (now.leads_to(defined) or _is_same_file(now, defined)):
+        return
+    place = "without a medium" if now is None else now.place
+    raise ConflictError(
+        f"disk {target} of machine {name} is {place} while it runs, and {defined.place} from the next start on, so the "
+        "machine is not backed up",
+        hint="Shut the machine down and start it (a reboot in the guest is not enough), or undo the change in its "
+        f"definition: virsh edit {shlex.quote(name)}",
+    )
+
+
+def _is_same_file(one: DiskSource, other: DiskSource) -> bool:
+    """As by the path of a link, such as that of a logical volume."""
+    return NETWORK not in (one.type, other.type) and os.path.realpath(one.path) == os.path.realpath(other.path)
 
 
 def _why_not(element: etree._Element) -> str | None:

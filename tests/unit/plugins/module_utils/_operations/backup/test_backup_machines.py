@@ -49,6 +49,7 @@ from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.
     UUID,
     BackupHost,
 )
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import MACHINE
 
 pytestmark = pytest.mark.medium
 
@@ -240,6 +241,43 @@ def test_a_file_that_is_replaced_while_a_backup_begins_fails_it(
     assert str(result.error) == "the file of disk vda was replaced while the backup began. Run it again"
     assert list_backups(str(machine.destination), "web1").by_id == {}
     assert checkpoints(machine) == []
+
+
+def define_with(machine: BackupHost, system: Path, data: Path) -> t.Any:
+    """The machine's definition names these files; one that runs goes on with those that it has."""
+    disk = machine.disk("vda", str(system)) + machine.disk("vdb", str(data))
+    return machine.conn.defineXML(MACHINE.format(name="web1", uuid=UUID, devices=disk, notes=""))
+
+
+def test_a_machine_that_runs_with_other_disks_than_its_definition_has_is_not_backed_up(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its backup would hold one disk and be called after the other, and once it is restarted the next would be built
+    on that."""
+    data = with_two_disks(machine, monkeypatch)
+    assert kind_and_reason(machine.made()) == ("full", "there is no earlier one")
+    handle = define_with(machine, data, machine.image)
+    words = (
+        f"disk vda of machine web1 is {machine.image} while it runs, and {data} from the next start on, so the machine "
+        "is not backed up. Shut the machine down and start it (a reboot in the guest is not enough), or undo the "
+        "change in its definition: virsh edit web1"
+    )
+    for result in (*preview(machine.conn, ["web1"], machine.options), *machine.back_up()):
+        assert str(result.error) == words
+    assert len(list_backups(str(machine.destination), "web1").by_id) == 1
+    handle.destroy()
+    handle.create()
+    assert machine.made().as_result()["reason"].startswith("disk vda is on another volume than in ")
+
+
+def test_another_way_to_the_same_disk_is_none_to_another_one(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = with_two_disks(machine, monkeypatch)
+    link = machine.destination.with_name("pool")
+    link.symlink_to(data.parent)
+    define_with(machine, machine.image, link / data.name)
+    assert machine.made().made
 
 
 def test_a_snapshot_that_was_taken_since_the_plan(running: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
