@@ -100,9 +100,13 @@ options:
         this collection takes it for a disk or removes it.
     type: str
   must_be_mounted:
-    description: Fail if O(dest) is on the file system of C(/), as is the case when a share is not mounted.
-    type: bool
-    default: false
+    description:
+      - What has to be a mount point, of another file system than that of C(/), so that backups do not fill a disk of
+        the hypervisor while a share is not mounted.
+      - With V(true), it is O(dest) itself. If the share is mounted above O(dest), give the absolute path that it is
+        mounted at, such as V(/srv/nas). With V(false), nothing has to be.
+    type: str
+    default: 'false'
   state:
     description:
       - V(present) makes a backup.
@@ -435,7 +439,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "dest": {"type": "path"},
     "dest_pool": {"type": "str"},
     "owner": {"type": "str"},
-    "must_be_mounted": {"type": "bool", "default": False},
+    "must_be_mounted": {"type": "str", "default": "false"},
     "state": {"type": "str", "choices": [PRESENT, VERIFIED], "default": PRESENT},
     "kind": {"type": "str", "choices": ["auto", "full"], "default": "auto"},
     "full_every": {"type": "int", "default": 7},

@@ -133,8 +133,9 @@ def closed_above(path: str) -> str | None:
     return None
 
 
-def require_destination(path: str, where: str, *, mounted: bool = False) -> None:
-    """Check the directory that all machines' backups are in. mounted: it has to be on another file system than ``/``.
+def require_destination(path: str, where: str, *, mounted: str | None = None) -> None:
+    """Check the directory that all machines' backups are in. mounted: what has to be a mount point, on another file
+    system than ``/``: a directory above it, or, where this is empty, itself; None where nothing has to be.
 
     Raises InputError, NotFoundError, ConflictError.
     """
@@ -147,9 +148,31 @@ def require_destination(path: str, where: str, *, mounted: bool = False) -> None
         raise NotFoundError(f"{path}: {exc.strerror}", where=where, hint=hint) from exc
     if not stat.S_ISDIR(found.st_mode):
         raise InputError(f"{path} is not a directory", where=where)
-    if mounted and found.st_dev == os.stat("/").st_dev:
-        hint = "Mount it, or leave out must_be_mounted (virt_backup_must_be_mounted in the playbook)"
-        raise ConflictError(f"{path} is on the file system of /", where=where, hint=hint)
+    if mounted is not None:
+        _require_mounted(path, mounted or path, where)
+
+
+def _require_mounted(path: str, expected: str, where: str) -> None:
+    """Raise an error where a directory that is a path, or above it, is no mount point: it may be on a disk of the
+    hypervisor then, which need not be that of ``/``."""
+    real, above = os.path.realpath(path), os.path.realpath(expected)
+    if os.path.commonpath([real, above]) != above:
+        raise InputError(f"{path} is not in {expected}", where="must_be_mounted", hint="Name a directory above it")
+    at = above
+    while not os.path.ismount(at):
+        at = os.path.dirname(at)
+    leave = "leave out must_be_mounted (virt_backup_must_be_mounted in the playbook)"
+    if at != above:
+        below = f", or, if {at} is what has to be mounted, set must_be_mounted: {at}," if at != "/" else ""
+        raise ConflictError(
+            f"{expected} is no mount point, and is on the file system of {at}",
+            where=where,
+            hint=f"Mount it{below} or {leave}",
+        )
+    if os.stat(at).st_dev == os.stat("/").st_dev:
+        raise ConflictError(
+            f"{expected} is on the file system of /", where=where, hint=f"Mount a share there, or {leave}"
+        )
 
 
 def list_backups(destination: str, machine: str, owner: int | None = None) -> Backups:

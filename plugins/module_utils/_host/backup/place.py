@@ -22,7 +22,7 @@ def plain_path(path: str | None) -> str:
     return "" if path is None else path.rstrip("/") or path[:1]
 
 
-def require_place(conn: VirConnect, path: str, pool: str | None, where: str, *, mounted: bool = False) -> str:
+def require_place(conn: VirConnect, path: str, pool: str | None, where: str, *, mounted: str | None = None) -> str:
     """The directory that all machines' backups are in: path, or that of a pool, where one is named.
 
     where: the option that names a path; that for a pool has ``_pool`` after it. mounted: as of require_destination.

@@ -8,7 +8,9 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..._base.errors import InputError
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ..._base.errors import InputError, shown
 from ..._host.backup.place import plain_path
 from ..._host.backup.quiesce import AUTO
 from ..._host.backup.trust import read_owner
@@ -23,8 +25,9 @@ _MOST_BESIDES = 100000
 class BackupOptions:
     """destination: the directory that all machines' backups are in, empty where a pool is named. full: no incremental
     one. full_every: of so many backups that are built on each other one is full. keep: None keeps all. merge_above: how
-    many backups may be there besides those, None for one less than full_every. must_be_mounted: the destination must
-    not be on the file system of ``/``. owner: the number of the user who may own the destination besides root."""
+    many backups may be there besides those, None for one less than full_every. must_be_mounted: the directory that has
+    to be a mount point, empty for the destination, None for none. owner: the number of the user who may own the
+    destination besides root."""
 
     destination: str
     full: bool = False
@@ -34,7 +37,7 @@ class BackupOptions:
     keep: Keep | None = None
     merge_above: int | None = None
     verify: bool = False
-    must_be_mounted: bool = False
+    must_be_mounted: str | None = None
     lock_seconds: int = 300
     owner: int | None = None
 
@@ -70,7 +73,19 @@ def read_backup_options(params: dict[str, t.Any]) -> BackupOptions:
         keep=read_keep(params["keep"]),
         merge_above=merge_above,
         verify=params["verify"],
-        must_be_mounted=params["must_be_mounted"],
+        must_be_mounted=_read_mounted(params["must_be_mounted"]),
         lock_seconds=params["lock_timeout"],
         owner=read_owner(params["owner"]),
     )
+
+
+def _read_mounted(value: str) -> str | None:
+    """What has to be a mount point, as BackupOptions has it. Raises InputError."""
+    if value.startswith("/"):
+        return plain_path(value)
+    try:
+        return "" if boolean(value) else None
+    except TypeError as exc:
+        raise InputError(
+            f"{shown(value)} is not allowed", where="must_be_mounted", hint="Give true, false, or an absolute path"
+        ) from exc

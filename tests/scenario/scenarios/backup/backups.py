@@ -264,6 +264,8 @@ def _fill(cloud: Cloud) -> None:
     must(_back_up(cloud, dest=SMALL, state="verified")["verified"] == [first["id"]], "the one before is damaged")
     cloud.on(HOST, f"umount {SMALL}")
     refused(cloud, HOST, "virt_backup", "is on the file system of /", name=[MACHINE], dest=SMALL, must_be_mounted=True)
+    options = {"name": [MACHINE], "dest": SMALL, "must_be_mounted": "/srv"}
+    refused(cloud, HOST, "virt_backup", "/srv is no mount point, and is on the file system of /", **options)
 
 
 def _forget(cloud: Cloud) -> None:

@@ -10,6 +10,7 @@ import functools
 import os
 import typing as t
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -287,8 +288,45 @@ def test_the_destination(tmp_path: Path) -> None:
         require_destination("srv", "dest")
     with pytest.raises(NotFoundError, match="is not created here"):
         require_destination(str(tmp_path / "typo"), "dest")
-    with pytest.raises(ConflictError, match="is on the file system of /"):
-        require_destination("/", "dest", mounted=True)
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is not a directory"):
         require_destination(str(tmp_path / "file"), "dest")
+
+
+def test_what_has_to_be_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A share that is not mounted leaves an empty directory, on whatever file system the one above it is."""
+    share, other = tmp_path / "share", tmp_path / "other"
+    (share / "backup").mkdir(parents=True)
+    other.mkdir()
+    (tmp_path / "link").symlink_to(share)
+    inside = str(share / "backup")
+    mounted = {"/", "/tmp", "/mnt", str(tmp_path)}
+    # As if tmp_path were a file system of its own.
+    monkeypatch.setattr(directory.os.path, "ismount", lambda path: path in mounted)
+    whole = os.stat
+    monkeypatch.setattr(
+        directory.os, "stat", lambda path, **how: SimpleNamespace(st_dev=-1) if path == "/" else whole(path, **how)
+    )
+    leave = "leave out must_be_mounted (virt_backup_must_be_mounted in the playbook)"
+    with pytest.raises(ConflictError) as caught:
+        require_destination(inside, "dest", mounted="")
+    assert str(caught.value) == (
+        f"dest: {inside} is no mount point, and is on the file system of {tmp_path}. Mount it, or, if {tmp_path} is "
+        f"what has to be mounted, set must_be_mounted: {tmp_path}, or {leave}"
+    )
+    for path in (str(share), str(tmp_path / "link")):
+        with pytest.raises(ConflictError, match=f"dest: {path} is no mount point, and is on the file system of"):
+            require_destination(inside, "dest", mounted=path)
+    mounted.add(str(share))
+    for path in (str(share), str(tmp_path / "link"), str(tmp_path)):
+        require_destination(inside, "dest", mounted=path)
+    require_destination(str(share), "dest", mounted="")
+    with pytest.raises(InputError, match=f"^must_be_mounted: {inside} is not in {other}. Name a directory above it"):
+        require_destination(inside, "dest", mounted=str(other))
+
+
+def test_root_is_nothing_that_was_mounted() -> None:
+    for mounted in ("", "/"):
+        with pytest.raises(ConflictError) as caught:
+            require_destination("/", "dest", mounted=mounted)
+        assert str(caught.value).startswith("dest: / is on the file system of /. Mount a share there, or leave out")

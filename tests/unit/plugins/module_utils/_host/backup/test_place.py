@@ -57,7 +57,7 @@ def test_a_pool_that_has_to_be_mounted(conn: t.Any) -> None:
     add(conn, "root", "/.")
     assert require_place(conn, "", "root", "dest") == "/."
     with pytest.raises(ConflictError, match="^dest_pool: .* is on the file system of /"):
-        require_place(conn, "", "root", "dest", mounted=True)
+        require_place(conn, "", "root", "dest", mounted="")
 
 
 def test_other_pools_are_refused(conn: t.Any, tmp_path: Path) -> None:

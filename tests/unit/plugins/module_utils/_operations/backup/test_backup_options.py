@@ -27,10 +27,9 @@ def read(**params: t.Any) -> BackupOptions:
 
 def test_what_a_task_says() -> None:
     assert read() == BackupOptions("/srv/backup")
-    found = read(kind="full", keep={"last": 3}, quiesce="true", full_every=2, verify=True, must_be_mounted=True)
+    found = read(kind="full", keep={"last": 3}, quiesce="true", full_every=2, verify=True)
     assert (found.full, found.keep, found.quiesce, found.full_every) == (True, Keep({"last": 3}), "true", 2)
     assert found.verify
-    assert found.must_be_mounted
     assert (found.most_besides, read().most_besides) == (1, 6)
     assert read(keep={"last": 3}, merge_above=0).most_besides == 0
 
@@ -38,6 +37,18 @@ def test_what_a_task_says() -> None:
 def test_a_path_as_it_is_written() -> None:
     for path, plain in (("/", "/"), ("//", "/"), ("/srv/b//", "/srv/b"), ("", ""), (None, "")):
         assert read(dest=path).destination == plain
+
+
+def test_what_has_to_be_mounted() -> None:
+    for value, wanted in (
+        (False, None),
+        ("no", None),
+        (True, ""),
+        ("yes", ""),
+        ("True", ""),
+        ("/srv/nas//", "/srv/nas"),
+    ):
+        assert read(must_be_mounted=value).must_be_mounted == wanted
 
 
 @pytest.mark.parametrize(
@@ -50,6 +61,7 @@ def test_a_path_as_it_is_written() -> None:
         ({"freeze_timeout": 100000}, "freeze_timeout"),
         ({"keep": {"last": 0}}, "keep"),
         ({"keep": {"last": 1}, "merge_above": -1}, "merge_above: -1 is not allowed. Give 0 to"),
+        ({"must_be_mounted": "srv"}, "must_be_mounted: 'srv' is not allowed. Give true, false, or an absolute path"),
         ({"merge_above": 3}, "merge_above: nothing is merged without keep"),
     ],
 )
