@@ -38,6 +38,10 @@ description:
     somebody else has made stay.
   - A running machine is not backed up if its definition names another volume for a disk than the one that it runs with.
     Shut it down and start it first.
+  - What the guest is about to overwrite, QEMU copies to the backup first. If that fails, the guest's own write fails
+    with the same error. If O(dest) is full, QEMU pauses the machine for that; the module ends the backup then, and
+    resumes the machine, which loses nothing. Other errors of O(dest) reach the guest, so mount a share C(hard), as is
+    the default of NFS.
   - A backup is written under a temporary name, and gets its own when all of it is on the disk. If the run is
     interrupted at any point, the earlier backups stay as they are, and the next run removes what is left.
   - A backup that is found damaged, by O(state=verified), by O(verify), before a merge or by M(brine.virt.virt_restore),
@@ -392,7 +396,8 @@ machines:
     remarks:
       description:
         - What could not be done besides the backup, which is there all the same, which disks that the machine writes to
-          are not in it, and which backups cannot be read or are damaged. They are shown as warnings.
+          are not in it, which backups cannot be read or are damaged, and whether an I/O error has paused the machine, and
+          it was resumed. They are shown as warnings.
       type: list
       elements: str
       returned: always

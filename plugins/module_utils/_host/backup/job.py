@@ -16,11 +16,14 @@ import typing as t
 from ..._base.errors import ConflictError, HostError, stopped
 from ..._base.xml import read_description
 from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
+from .paused import OnRemark, is_running, kept_running, paused_by_error, resume
 
 _LOOK_SECONDS = 0.25
 # Of the event that a job has ended; it comes just before the job is gone.
 _EVENT_SECONDS = 15
 _ABORT_SECONDS = 120
+# A full directory fails the job soon after it has paused the machine, and QEMU has better words for it.
+_PAUSED_SECONDS = 3.0
 
 OnProgress = t.Callable[[int, int], t.Any]
 
@@ -59,35 +62,54 @@ def run_backup(
     checkpoint: str | None,
     stop: threading.Event,
     on_progress: OnProgress,
+    on_remark: OnRemark,
     begun: t.Callable[[], t.Any],
 ) -> None:
     """Make a backup to its end. backup, checkpoint: XML. begun: called as soon as it has begun.
 
-    on_progress: called with the bytes that are done and those of all disks. Raises HostError with QEMU's words, and
-    StoppedError. Whatever is raised, the job has ended.
+    on_progress: called with the bytes that are done and those of all disks. on_remark: as of kept_running. Raises
+    HostError with QEMU's words, and StoppedError. Whatever is raised, the job has ended, and the machine goes on.
     """
     name = domain.name()
     watch = _Watch(conn, domain)
     try:
+        # One that somebody has paused, or an error before, stays as it is.
+        running = is_running(domain)
         with translate_errors(f"cannot begin the backup of machine {name}"):
             domain.backupBegin(backup, checkpoint, 0)
-        try:
-            begun()
-            _wait(domain, stop, on_progress)
-        except BaseException:
-            abort(domain)
-            raise
-        figures = watch.figures()
-        if figures is None:
-            raise HostError(f"the backup of machine {name} has ended, and libvirt does not say how")
-        if not figures.get("success", False):
-            raise HostError(f"the backup of machine {name} has failed: {figures.get('errmsg') or 'it was ended'}")
+        with kept_running(domain, on_remark) if running else contextlib.nullcontext():
+            try:
+                begun()
+                _wait(domain, stop, on_progress, running)
+            except BaseException:
+                abort(domain)
+                raise
+            _require_success(name, watch.figures())
     finally:
         watch.close()
 
 
-def _wait(domain: t.Any, stop: threading.Event, on_progress: OnProgress) -> None:
+def _require_success(name: str, figures: dict[str, t.Any] | None) -> None:
+    if figures is None:
+        raise HostError(f"the backup of machine {name} has ended, and libvirt does not say how")
+    if not figures.get("success", False):
+        words = figures.get("errmsg")
+        raise HostError(
+            f"the backup of machine {name} has failed: {words or 'it was ended'}",
+            hint=words and "Look into the guest: what it wrote meanwhile may have failed with the same error",
+        )
+
+
+def _wait(domain: t.Any, stop: threading.Event, on_progress: OnProgress, running: bool) -> None:
+    paused_at = None
     while targets_of_job(domain) is not None:
+        if running and paused_by_error(domain):
+            paused_at = paused_at or time.monotonic()
+            if time.monotonic() - paused_at > _PAUSED_SECONDS:
+                raise HostError(
+                    f"an I/O error has paused machine {domain.name()} while it was backed up, so the backup was ended",
+                    hint="Look for errors where the backup was written to, and in the machine's own storage",
+                )
         with contextlib.suppress(libvirt.libvirtError):
             found = domain.jobStats()
             total = found.get("disk_total", 0)
@@ -122,16 +144,16 @@ def abort(domain: t.Any) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def end_job_of_killed_run(domain: t.Any, path: str) -> None:
-    """End a backup that a killed run of ours has begun: it writes below this path, whose lock we hold.
+def left_job(domain: t.Any, path: str) -> bool:
+    """Whether a backup goes on that a run of ours has begun: it writes below this path.
 
     Raises ConflictError for any other job of the machine.
     """
     targets = targets_of_job(domain)
     name = domain.name()
-    if targets is not None and targets and all(target.startswith(f"{path}/") for target in targets):
-        abort(domain)
-    elif targets is not None:
+    if targets is not None:
+        if targets and all(target.startswith(f"{path}/") for target in targets):
+            return True
         raise ConflictError(
             f"a backup of machine {name} is under way, to {', '.join(targets) or 'a client of its NBD server'}",
             hint=f"Wait until it ends, or end it: virsh domjobabort {name}",
@@ -143,3 +165,17 @@ def end_job_of_killed_run(domain: t.Any, path: str) -> None:
             f"machine {name} is being migrated, saved or dumped",
             hint=f"Wait until that ends; virsh domjobinfo {name} shows it",
         )
+    return False
+
+
+def end_job_of_killed_run(domain: t.Any, path: str, on_remark: OnRemark) -> None:
+    """End a backup that a killed run of ours has begun, as left_job has it, and have the machine go on if an I/O error
+    has paused it. path: the directory, whose lock we hold. on_remark: as of resume.
+
+    Nobody knows whether that was before the job began: QEMU repeats the write, and an error that is still there pauses
+    it again. Raises as left_job does, and HostError.
+    """
+    if left_job(domain, path):
+        abort(domain)
+        resume(domain, on_remark)
+        left_job(domain, path)

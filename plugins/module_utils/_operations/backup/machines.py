@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
 import time
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from ..._host.backup.damage import DamagedError, forget_damage, note_damage
 from ..._host.backup.directory import Backups, list_backups, locked
 from ..._host.backup.job import end_job_of_killed_run
 from ..._host.backup.merge import end_merge
+from ..._host.backup.paused import paused_by_error
 from ..._host.backup.verify import OnBytes, verify_backup, verify_chain
 from ..._host.connection import VirConnect
 from ..._host.locks import machine_lock
@@ -39,6 +41,7 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
         with own_error(result):
             plan = result.plan = plan_backup(conn, result.name, options)
             require_room(plan, options, plan.backups.unfinished_bytes)
+            _note_paused(result, plan)
             result.backups = plan.backups
             ended: list[str] = []
             if plan.backups.merging or plan.backups.unfinished:
@@ -96,7 +99,8 @@ def _make(
     # Without what a killed run has left.
     plan = result.plan = plan_backup(conn, name, options)
     require_room(plan, options)
-    maker = BackupMaker(conn, plan, options, stop, meter)
+    _note_paused(result, plan)
+    maker = BackupMaker(conn, plan, options, stop, meter, result.remarks.append)
     result.made = maker.make()
     result.plan = replace(plan, no_checkpoint=maker.no_checkpoint)
     result.actions.append(f"{plan.words}: {result.made.id}")
@@ -126,7 +130,7 @@ def _tidy(
     """End and remove what a killed run has left of its backup, and end a merge that it had begun."""
     plan = plan_backup(conn, result.name, options)
     if plan.domain.active:
-        end_job_of_killed_run(plan.domain.handle, plan.backups.path)
+        end_job_of_killed_run(plan.domain.handle, plan.backups.path, result.remarks.append)
     if not plan.backups.merging and not plan.backups.unfinished:
         return
     going: list[str] = []
@@ -141,6 +145,16 @@ def _tidy(
     for name in going:
         directory.remove(plan.backups.path, name)
         result.actions.append(tidy_words(plan.backups, name))
+
+
+def _note_paused(result: BackupResult, plan: BackupPlan) -> None:
+    """Remark that an I/O error has paused the machine, before its backup begins: it is not resumed, as nobody knows why
+    that was."""
+    if plan.domain.active and paused_by_error(plan.domain.handle):
+        result.remarks.append(
+            "an I/O error has paused it before this backup, such as that of a full directory in a backup that was "
+            f"killed, and it stays paused: remove the cause, and resume it (virsh resume {shlex.quote(result.name)})"
+        )
 
 
 def preview_verify(names: Sequence[str], options: BackupOptions) -> list[BackupResult]:

@@ -19,6 +19,7 @@ from ..._base.xml import read_description
 from ..._host.backup import directory, images, state_files
 from ..._host.backup.checkpoints import described_checkpoints, own_checkpoints, remove_checkpoint, snapshots
 from ..._host.backup.job import run_backup
+from ..._host.backup.paused import OnRemark
 from ..._host.backup.quiesce import freeze, thawed
 from ..._host.backup.source_file import source_file
 from ..._host.backup.verify import check_header, digest_file
@@ -49,16 +50,24 @@ _SERIES_BYTES = 8
 
 
 class BackupMaker:
-    """Makes what a plan says. The locks of the machine and of its directory are held."""
+    """Makes what a plan says. The locks of the machine and of its directory are held. on_remark: called with what the
+    user should know of the machine, also where there is no backup in the end."""
 
     def __init__(
-        self, conn: VirConnect, plan: BackupPlan, options: BackupOptions, stop: threading.Event, meter: ProgressMeter
+        self,
+        conn: VirConnect,
+        plan: BackupPlan,
+        options: BackupOptions,
+        stop: threading.Event,
+        meter: ProgressMeter,
+        on_remark: OnRemark,
     ) -> None:
         self._conn = conn
         self._plan = plan
         self._options = options
         self._stop = stop
         self._meter = meter
+        self._on_remark = on_remark
         self._path = plan.backups.path
         now = datetime.now(timezone.utc)
         self._made_at = time_text(now)
@@ -205,8 +214,9 @@ class BackupMaker:
         def on_progress(done: int, total: int) -> None:
             self._meter.at("disks", done, total)
 
+        xml = backup_xml(files, others, since)
         try:
-            run_backup(self._conn, handle, backup_xml(files, others, since), checkpoint, self._stop, on_progress, begun)
+            run_backup(self._conn, handle, xml, checkpoint, self._stop, on_progress, self._on_remark, begun)
         finally:
             if frozen is not None:
                 with contextlib.suppress(VirtError):

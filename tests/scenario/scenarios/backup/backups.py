@@ -5,6 +5,7 @@ that vanishes, and restores."""
 from __future__ import annotations
 
 import re
+import shlex
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
@@ -37,6 +38,31 @@ WRITES = 5
 KILLS, MOST_TRIES, EARLIER = 10, 30, 0.7
 # Is there once the run was killed.
 KILLED = "/tmp/scenario-killed"
+# Has QEMU's job crawl as soon as it is there: else it has copied everything before anything can go wrong.
+CRAWL = f"""
+import json, time, libvirt, libvirt_qemu
+machine = libvirt.open("qemu:///system").lookupByName("{MACHINE}")
+def ask(command, **more):
+    text = json.dumps({{"execute": command, "arguments": more}})
+    return json.loads(libvirt_qemu.qemuMonitorCommand(machine, text, 0)).get("return")
+def jobs():
+    found = [job for job in ask("query-block-jobs") if job["status"] == "running"]
+    return [job["device"] for job in found if job["device"].startswith("backup-")]
+end = time.monotonic() + 60
+while not jobs() and time.monotonic() < end:
+    time.sleep(0.005)
+for job in jobs():
+    ask("block-job-set-speed", device=job, speed=262144)
+raise SystemExit(not jobs())
+"""
+# Of runs of which one has to crawl before QEMU has copied what the guest writes to.
+CRAWLS = 4
+# In the guest: writes all over its disk until STOP is there, and has FAILED if a write fails.
+STOP, FAILED = "/stop", "/failed"
+WRITER = (
+    f"n=0; while test ! -e {STOP}; do dd if=/dev/urandom of=/dev/vdb bs=65536 count=1 seek=$((n%1000)) conv=fsync"
+    f" || touch {FAILED}; n=$((n+7)); done"
+)
 # What a file of the guest has in it.
 WORDS = "kept until the end"
 # What the disk held at each backup, by the backup's id.
@@ -53,6 +79,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         scenario.step("the playbooks make, verify and restore them", lambda: _play(cloud))
         scenario.step("the directory of a storage pool holds them as well", lambda: _pool(cloud))
         scenario.step("a full directory leaves the ones before it", lambda: _fill(cloud))
+        scenario.step("one that fills up meanwhile does not stop a machine that writes", lambda: _fill_meanwhile(cloud))
         scenario.step("one that was found damaged is built on no more, and counts as none", lambda: _harm(cloud))
         scenario.step("what libvirt has forgotten makes the next one a full one", lambda: _forget(cloud))
         scenario.step("old ones go, and what others are built on stays", lambda: _keep(cloud))
@@ -266,6 +293,32 @@ def _fill(cloud: Cloud) -> None:
     refused(cloud, HOST, "virt_backup", "is on the file system of /", name=[MACHINE], dest=SMALL, must_be_mounted=True)
     options = {"name": [MACHINE], "dest": SMALL, "must_be_mounted": "/srv"}
     refused(cloud, HOST, "virt_backup", "/srv is no mount point, and is on the file system of /", **options)
+
+
+def _fill_meanwhile(cloud: Cloud) -> None:
+    """What the guest is about to overwrite, QEMU copies there first, and where it cannot, the guest's write fails."""
+    cloud.on(HOST, f"mount -t tmpfs -o size=150m,mode=0711 tmpfs {SMALL}")
+    status, said = tell(cloud, HOST, MACHINE, f"{{ ({WRITER}) >/dev/null 2>&1 & }}")
+    must(status == 0, said)
+    script = f"python3 -c {shlex.quote(CRAWL)} && dd if=/dev/zero of={SMALL}/fill bs=1M"
+    text = ""
+    for _number in range(CRAWLS):
+        cloud.on(HOST, f"rm -rf {SMALL}/fill {SMALL}/{MACHINE}; ({script}) >/dev/null 2>&1 & :")
+        answer, result = module(cloud, HOST, "virt_backup", name=[MACHINE], dest=SMALL, kind="full")
+        text = f"{answer.status} {result.get('msg')} {result['machines'][0]['remarks']}"
+        if answer.status != 0 and "it was resumed when the backup had ended" in text:
+            break
+    must("an I/O error had paused it" in text, text)
+    must(cloud.on(HOST, f"virsh domstate {MACHINE}").strip() == "running", "the machine does not run")
+    status, said = tell(cloud, HOST, MACHINE, "dd if=/dev/urandom of=/dev/vdb bs=65536 count=1 conv=fsync")
+    must(status == 0, said)
+    status, said = tell(cloud, HOST, MACHINE, f"touch {STOP}; sync; test ! -e {FAILED}")
+    must(status == 0, f"the guest has seen an error: {said}")
+    cloud.on(HOST, f"rm {SMALL}/fill")
+    made = _back_up(cloud, dest=SMALL, verify=True)
+    must(made["verified"] == [made["id"]] and not made["remarks"], str(made))
+    must("unfinished" not in cloud.on(HOST, f"ls -A {SMALL}/{MACHINE}"), str(made))
+    cloud.on(HOST, f"umount {SMALL}")
 
 
 def _forget(cloud: Cloud) -> None:

@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import begin, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import list_domains, write_notes
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
@@ -278,6 +279,30 @@ def test_another_way_to_the_same_disk_is_none_to_another_one(
     link.symlink_to(data.parent)
     define_with(machine, machine.image, link / data.name)
     assert machine.made().made
+
+
+def test_what_has_paused_a_machine_is_told_though_there_is_no_backup(
+    running: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def paused(*arguments: t.Any) -> None:
+        arguments[-2]("an I/O error had paused it")
+        raise HostError("the backup of machine web1 has failed: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "run_backup", paused)
+        (result,) = running.back_up()
+    assert "is full" in str(result.error)
+    assert result.remarks == ["an I/O error had paused it"]
+    # The test driver knows of no other reason.
+    monkeypatch.setattr(libvirt, "VIR_DOMAIN_PAUSED_IOERROR", libvirt.VIR_DOMAIN_PAUSED_USER)
+    handle = running.conn.lookupByName("web1")
+    handle.suspend()
+    (shown,) = preview(running.conn, ["web1"], running.options)
+    made = running.made()
+    assert made.remarks == shown.remarks
+    (remark,) = made.remarks
+    assert remark.startswith("an I/O error has paused it before this backup, ")
+    assert handle.state()[0] == libvirt.VIR_DOMAIN_PAUSED
 
 
 def test_a_snapshot_that_was_taken_since_the_plan(running: BackupHost, monkeypatch: pytest.MonkeyPatch) -> None:
