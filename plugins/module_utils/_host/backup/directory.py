@@ -271,8 +271,23 @@ def locked(destination: str, machine: str, wait_seconds: float, owner: int | Non
         except LockTimeout as exc:
             raise _busy(path, wait_seconds) from exc
         except OSError as exc:
-            raise HostError(f"cannot write to {path}: {exc.strerror}", hint=root_hint(exc)) from exc
+            raise _not_written(path, exc) from exc
         yield
+
+
+def require_writable(destination: str, machine: str) -> None:
+    """Raise HostError, as ``locked`` does, where nothing can be written, as on a share that is mounted read-only. It is
+    only asked."""
+    path = os.path.join(destination, machine)
+    at = path if os.path.isdir(path) else destination
+    if not os.access(at, os.W_OK | os.X_OK):
+        read_only = os.statvfs(at).f_flag & os.ST_RDONLY
+        number = errno.EROFS if read_only else errno.EACCES
+        raise _not_written(path, OSError(number, os.strerror(number)))
+
+
+def _not_written(path: str, exc: OSError) -> HostError:
+    return HostError(f"cannot write to {path}: {exc.strerror}", hint=root_hint(exc))
 
 
 @contextlib.contextmanager

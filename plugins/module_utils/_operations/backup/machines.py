@@ -15,8 +15,8 @@ from dataclasses import replace
 from ..._base.errors import HostError, InputError, VirtError, own_error, stopped
 from ..._host.backup import directory
 from ..._host.backup.damage import DamagedError, forget_damage, note_damage
-from ..._host.backup.directory import Backups, list_backups, locked
-from ..._host.backup.job import end_job_of_killed_run
+from ..._host.backup.directory import Backups, list_backups, locked, require_writable
+from ..._host.backup.job import end_job_of_killed_run, left_job
 from ..._host.backup.merge import end_merge
 from ..._host.backup.paused import paused_by_error
 from ..._host.backup.verify import OnBytes, verify_backup, verify_chain
@@ -27,7 +27,7 @@ from ..._model.backup.manifest import Manifest
 from .kept import KeptBackups
 from .make import BackupMaker
 from .options import BackupOptions
-from .plan import BackupPlan, plan_backup, require_room
+from .plan import BackupPlan, plan_backup, require_ready
 from .result import BackupResult, noted
 from .retain import STAY, end_words, foresee, retain, tidy_words
 
@@ -40,8 +40,12 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
     for result in results:
         with own_error(result):
             plan = result.plan = plan_backup(conn, result.name, options)
-            require_room(plan, options, plan.backups.unfinished_bytes)
-            _note_paused(result, plan)
+            # What locks, and what ends the job of a killed run, find out in the real one.
+            require_writable(options.destination, result.name)
+            ended_first = plan.domain.active and left_job(plan.domain.handle, plan.backups.path)
+            require_ready(plan, options, plan.backups.unfinished_bytes)
+            if not ended_first:
+                _note_paused(result, plan)
             result.backups = plan.backups
             ended: list[str] = []
             if plan.backups.merging or plan.backups.unfinished:
@@ -98,7 +102,7 @@ def _make(
     _tidy(conn, result, options, stop, meter)
     # Without what a killed run has left.
     plan = result.plan = plan_backup(conn, name, options)
-    require_room(plan, options)
+    require_ready(plan, options)
     _note_paused(result, plan)
     maker = BackupMaker(conn, plan, options, stop, meter, result.remarks.append)
     result.made = maker.make()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shlex
 import threading
 import typing as t
 from datetime import datetime, timezone
@@ -20,6 +19,7 @@ from ..._host.backup import directory, images, state_files
 from ..._host.backup.checkpoints import described_checkpoints, own_checkpoints, remove_checkpoint, snapshots
 from ..._host.backup.job import run_backup
 from ..._host.backup.paused import OnRemark
+from ..._host.backup.qemu_user import closed_error
 from ..._host.backup.quiesce import freeze, thawed
 from ..._host.backup.source_file import source_file
 from ..._host.backup.verify import check_header, digest_file
@@ -101,15 +101,12 @@ class BackupMaker:
 
     def _named(self, exc: OSError | HostError) -> OSError | HostError:
         """An error of the system, and that of a full disk, in words that say what was being done."""
-        what = f"cannot write the backup of machine {self._plan.domain.name} to {self._path}"
+        what = self._plan.cannot_write
         if images.is_full(exc):
             return images.full(what, self._options.destination, self._plan.needed_bytes)
         closed = directory.closed_above(self._path) if _NO_ACCESS in str(exc) and self._plan.domain.active else None
         if closed is not None:
-            return HostError(
-                f"{what}: QEMU writes there itself, and {closed} does not let other users in",
-                hint=f"Let QEMU's user enter it: chmod o+x {shlex.quote(closed)}",
-            )
+            return closed_error(what, closed)
         return HostError(f"{what}: {exc.strerror}", hint=root_hint(exc)) if isinstance(exc, OSError) else exc
 
     def _clear(self) -> None:

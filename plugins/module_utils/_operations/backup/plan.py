@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import typing as t
 from dataclasses import dataclass, field
 
@@ -13,9 +14,10 @@ from ..._base.errors import ConflictError, NotFoundError, UnsupportedError, Virt
 from ..._host.backup.checkpoints import sizes_since, snapshots
 from ..._host.backup.directory import Backups, list_backups
 from ..._host.backup.merge import require_free
+from ..._host.backup.qemu_user import require_open_to_qemu
 from ..._host.backup.verify import problem_of
 from ..._host.connection import VirConnect, libvirt, translate_errors
-from ..._host.machines.domains import Domain, list_domains
+from ..._host.machines.domains import Domain, description_of, list_domains
 from ..._host.machines.snapshots import EXTERNAL, list_snapshots
 from ..._host.storage.full_disk import free_in
 from ..._host.storage.pools import Pools
@@ -71,6 +73,11 @@ class BackupPlan:
         on = "" if self.parent is None else f" on {self.parent.id}"
         return f"make {'a full' if self.parent is None else 'an incremental'} backup of {self.domain.name}{on}"
 
+    @property
+    def cannot_write(self) -> str:
+        """What is not possible, in words, where something is in the way of writing it."""
+        return f"cannot write the backup of machine {self.domain.name} to {self.backups.path}"
+
 
 def plan_backup(conn: VirConnect, name: str, options: BackupOptions) -> BackupPlan:
     """The next backup of a machine. Raises VirtError when there can be none."""
@@ -103,13 +110,16 @@ def plan_backup(conn: VirConnect, name: str, options: BackupOptions) -> BackupPl
     return BackupPlan(domain, uuid, tuple(disks), left_out, parent, reason, no_checkpoint, needed, backups, unsaved)
 
 
-def require_room(plan: BackupPlan, options: BackupOptions, going_bytes: int = 0) -> None:
-    """Raise HostError when the destination has less room than the backup takes at most.
+def require_ready(plan: BackupPlan, options: BackupOptions, going_bytes: int = 0) -> None:
+    """Raise HostError when the destination has less room than the backup takes at most, or QEMU cannot enter it.
 
     going_bytes: what is removed before it is made.
     """
     free_bytes = free_in(options.destination) + going_bytes
     require_free(f"cannot back up machine {plan.domain.name}", options.destination, plan.needed_bytes, free_bytes)
+    if plan.domain.active:
+        path = plan.backups.path if os.path.isdir(plan.backups.path) else options.destination
+        require_open_to_qemu(description_of(plan.domain.handle), path, plan.cannot_write)
 
 
 def _require_settled(domain: Domain) -> None:

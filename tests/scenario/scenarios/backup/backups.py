@@ -289,6 +289,10 @@ def _fill(cloud: Cloud) -> None:
     cloud.on(HOST, f"dd if=/dev/zero of={SMALL}/fill bs=1M 2>/dev/null; test -s {SMALL}/fill")
     refused(cloud, HOST, "virt_backup", f"{SMALL} is full", name=[MACHINE], dest=SMALL, kind="full")
     must(_back_up(cloud, dest=SMALL, state="verified")["verified"] == [first["id"]], "the one before is damaged")
+    cloud.on(HOST, f"rm {SMALL}/fill; chmod 0700 {SMALL}")
+    refused(cloud, HOST, "virt_backup", f"{SMALL} does not let other users in", name=[MACHINE], dest=SMALL)
+    cloud.on(HOST, f"chmod 0711 {SMALL}; mount -o remount,ro {SMALL}")
+    refused(cloud, HOST, "virt_backup", "Read-only file system", name=[MACHINE], dest=SMALL)
     cloud.on(HOST, f"umount {SMALL}")
     refused(cloud, HOST, "virt_backup", "is on the file system of /", name=[MACHINE], dest=SMALL, must_be_mounted=True)
     options = {"name": [MACHINE], "dest": SMALL, "must_be_mounted": "/srv"}

@@ -31,6 +31,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory 
     locked_to_read,
     remove,
     require_destination,
+    require_writable,
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.backup.manifest import Manifest
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.backup.backup_files import (
@@ -330,3 +331,16 @@ def test_root_is_nothing_that_was_mounted() -> None:
         with pytest.raises(ConflictError) as caught:
             require_destination("/", "dest", mounted=mounted)
         assert str(caught.value).startswith("dest: / is on the file system of /. Mount a share there, or leave out")
+
+
+@pytest.mark.parametrize(("flags", "words"), [(os.ST_RDONLY, "Read-only file system"), (0, "Permission denied")])
+def test_what_cannot_be_written_is_seen_without_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int, words: str
+) -> None:
+    require_writable(str(tmp_path), "web1")
+    monkeypatch.setattr(directory.os, "access", lambda *_what: False)
+    monkeypatch.setattr(directory.os, "statvfs", lambda _path: SimpleNamespace(f_flag=flags))
+    for _there in (False, True):
+        with pytest.raises(HostError, match=f"^cannot write to {tmp_path}/web1: {words}"):
+            require_writable(str(tmp_path), "web1")
+        (tmp_path / "web1").mkdir(exist_ok=True)

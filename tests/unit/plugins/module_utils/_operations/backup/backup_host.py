@@ -87,6 +87,7 @@ class BackupHost:
         written: the bytes that each disk has been written since the checkpoint; None as if QEMU did not know.
         """
         monkeypatch.setattr(machines, "end_job_of_killed_run", lambda *_what: None)
+        monkeypatch.setattr(machines, "left_job", lambda *_what: False)
         monkeypatch.setattr(plan, "sizes_since", lambda *_what: written)
 
         def run_backup(_conn: t.Any, handle: t.Any, xml: str, checkpoint: str | None, *more: t.Any) -> None:

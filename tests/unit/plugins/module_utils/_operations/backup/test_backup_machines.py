@@ -18,7 +18,8 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._host.backup import images
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host.backup import images, job, qemu_user
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.directory import begin, list_backups
 from ansible_collections.brine.virt.plugins.module_utils._host.backup.verify import verify_chain
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
@@ -29,7 +30,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.backup.retention
 from ansible_collections.brine.virt.plugins.module_utils._model.image.marks import HEAD_BYTES, add_qcow2_mark
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.snapshots import SnapshotWork
-from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make
+from ansible_collections.brine.virt.plugins.module_utils._operations.backup import disks, machines, make, plan
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import (
     preview,
     preview_verify,
@@ -279,6 +280,38 @@ def test_another_way_to_the_same_disk_is_none_to_another_one(
     link.symlink_to(data.parent)
     define_with(machine, machine.image, link / data.name)
     assert machine.made().made
+
+
+def test_check_mode_sees_what_keeps_a_backup_from_beginning(
+    machine: BackupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.start(monkeypatch, written=None)
+
+    def refusal() -> str:
+        (shown,) = preview(machine.conn, ["web1"], machine.options)
+        return str(shown.error)
+
+    assert refusal() == "None"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_what: False)
+        assert refusal() == f"cannot write to {machine.destination}/web1: Permission denied"
+    with monkeypatch.context() as patch:
+        patch.setattr(machines, "left_job", job.left_job)
+        patch.setattr(job, "targets_of_job", lambda _domain: ["/srv/other/vda.qcow2"])
+        assert refusal().startswith(
+            "a backup of machine web1 is under way, to /srv/other/vda.qcow2. Wait until it ends"
+        )
+        patch.setattr(job, "targets_of_job", lambda _domain: [f"{machine.destination}/web1/.unfinished-a/vda.qcow2"])
+        assert refusal() == "None"
+    label = "<seclabel model='dac'><label>+65534:+65534</label></seclabel>"
+    monkeypatch.setattr(plan, "description_of", lambda _handle: parse_xml(f"<domain>{label}</domain>"))
+    monkeypatch.setattr(qemu_user, "_can_enter", lambda _user, _group, path: path == "/")
+    words = f"cannot write the backup of machine web1 to {machine.destination}/web1: QEMU writes there itself, and /"
+    assert refusal().startswith(words)
+    # And before the file systems of the guest are frozen for nothing.
+    monkeypatch.setattr(make, "freeze", lambda *_what: pytest.fail("frozen"))
+    (result,) = machine.back_up()
+    assert str(result.error) == refusal()
 
 
 def test_what_has_paused_a_machine_is_told_though_there_is_no_backup(
