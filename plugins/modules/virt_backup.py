@@ -396,8 +396,8 @@ machines:
     remarks:
       description:
         - What could not be done besides the backup, which is there all the same, which disks that the machine writes to
-          are not in it, which backups cannot be read or are damaged, and whether an I/O error has paused the machine, and
-          it was resumed. They are shown as warnings.
+          are not in it, which backups cannot be read or are damaged, and whether an I/O error has paused the machine,
+          and it was resumed. They are shown as warnings.
       type: list
       elements: str
       returned: always
