@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..._base.errors import ConflictError
 from ..._host.storage.pools import Pool
 from ..._host.storage.proof import by_hand, is_proven, require_proven
 from ..._host.storage.usage import USED, Usage, delete_unused, require_unused, volume_exists
@@ -19,8 +20,9 @@ def clear_half_added(draft: Draft) -> list[VolumeNote]:
     """Plan to remove what a killed run left while it added disks; the volumes that are gone then.
 
     What others have come to use is theirs, and no more the machine's own; so is what nothing proves to be that run's
-    work. Raises ConflictError where it is not known
-    whether any do; what the other hypervisors are to be asked about is noted in this one.
+    work. Raises ConflictError where it is not known whether any do. Where the other hypervisors were not asked, what
+    they are to be asked about and the error are noted in this one instead: what else they are to be asked about is
+    found as well then.
     """
     cleared = []
     for note in draft.known_notes.volumes:
@@ -56,8 +58,13 @@ def _clear_step(draft: Draft, pool: Pool, note: VolumeNote, what: str) -> Step:
     conn, owner, volume = draft.hypervisor.conn, draft.name, (pool, note.name)
     elsewhere = draft.hypervisor.left_elsewhere
     if volume_exists(*volume):
-        draft.hypervisor.ask_about([volume])
-        require_unused(_usage(draft), [volume], owner=owner)
+        shared = draft.hypervisor.ask_about([volume])
+        try:
+            require_unused(_usage(draft), [volume], owner=owner)
+        except ConflictError as exc:
+            if not shared or elsewhere is not None:
+                raise
+            draft.hypervisor.unasked.append(exc)
 
     def clear() -> None:
         if volume_exists(*volume):

@@ -150,3 +150,23 @@ def test_where_nothing_is_shared_nobody_is_asked(host: Host) -> None:
     hypervisor = host.hypervisor()
     host.plan(one("a", Disks.WRITE), hypervisor=hypervisor)
     assert (hypervisor.to_ask, hypervisor.wanted) == ([], [])
+
+
+@pytest.mark.parametrize("more", [{"source": "x.qcow2"}, {"size": "1MiB"}])
+def test_what_an_interrupted_run_has_left_and_the_rest_are_asked_about_at_once(
+    shared: Host, more: dict[str, t.Any]
+) -> None:
+    """Or the others would never have been asked about the rest, run after run."""
+    shared.make(one("a", {"size": "1MiB"}))
+    want = one("a", {"size": "1MiB"}, {"size": "1MiB"}, more)
+    (plan,) = shared.plan(want, hypervisor=shared.hypervisor({}))
+    for step in plan.steps[: [step.description.startswith("change") for step in plan.steps].index(True)]:
+        step.apply()
+    hypervisor = shared.hypervisor()
+    volumes = ["a-e.qcow2", more.get("source", "a-f.qcow2")]
+    errors = shared.refused(want, hypervisor=hypervisor).splitlines()
+    assert [volume in error for volume, error in zip(volumes, errors)] == [True, True], errors  # noqa: B905
+    assert [volume.volume for volume in hypervisor.to_ask] == volumes
+    answers = [said(volume)["hv2"]["volumes"][0] for volume in volumes]
+    (plan,) = shared.plan(want, hypervisor=shared.hypervisor({"hv2": {"volumes": answers}}))
+    assert plan.steps[0].description == "remove volume a-e.qcow2 that an interrupted run left in pool default"
