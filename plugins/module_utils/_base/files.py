@@ -13,6 +13,7 @@ import errno
 import fcntl
 import glob
 import os
+import posixpath
 import re
 import tempfile
 import time
@@ -36,11 +37,17 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 class Mount(t.NamedTuple):
-    """A mounted file system: where it is, its type as the kernel names it, and what is mounted as mount(8) calls it."""
+    """A mounted file system: where it is, its type as the kernel names it, and what is mounted as mount(8) calls it.
+
+    device: the numbers of the file system, the same wherever it is mounted. root: what of it is mounted there, as bind
+    mounts are of a part.
+    """
 
     place: str
     kind: str
     source: str
+    device: str = ""
+    root: str = "/"
 
 
 def root_hint(exc: OSError) -> str | None:
@@ -214,24 +221,37 @@ def mount_of(path: str, mounts: t.Sequence[Mount]) -> Mount | None:
 
 
 def exported_directory(path: str, exports: str | None = None) -> str | None:
-    """The directory at or above a path that this host exports by NFS, with what is at the path; None where none is.
+    """The directory that this host exports by NFS with what is at the path; None where none is.
 
-    exports: another table than EXPORTS, in the same form.
+    By whatever way: what is exported may be a bind mount of what the path is in, or the other way round. exports:
+    another table than EXPORTS, in the same form.
     """
     try:
         with open(exports or EXPORTS, encoding="utf-8", errors="surrogateescape") as file:
             lines = [line.partition("\t") for line in file if line.strip()]
     except OSError:
         return None
-    way, mounts = f"{os.path.realpath(path)}/", read_mounts()
+    mounts = read_mounts()
+    device, way = _place_in_file_system(path, mounts)
     for word, _tab, clients in lines:
         directory = _plain(word)
-        if way.startswith(f"{os.path.realpath(directory).rstrip('/')}/") and (
-            # Another file system that is mounted below it is not to be seen by clients: exports(5).
-            "crossmnt" in _OPTIONS.split(clients) or mount_of(directory, mounts) == mount_of(path, mounts)
-        ):
+        seen = [_place_in_file_system(directory, mounts)]
+        # Otherwise another file system that is mounted below it is not to be seen by clients: exports(5).
+        if "crossmnt" in _OPTIONS.split(clients):
+            top = f"{os.path.realpath(directory).rstrip('/')}/"
+            seen += [(mount.device, mount.root) for mount in mounts if mount.place.startswith(top)]
+        if any(one == device and f"{way}/".startswith(f"{inside.rstrip('/')}/") for one, inside in seen):
             return directory
     return None
+
+
+def _place_in_file_system(path: str, mounts: t.Sequence[Mount]) -> tuple[str | None, str]:
+    """The device of the file system that a path is on, and where in that it is; links are followed. Without a device,
+    where it cannot be told, the path itself."""
+    real, mount = os.path.realpath(path), mount_of(path, mounts)
+    if mount is None:
+        return None, real
+    return mount.device, posixpath.normpath(posixpath.join(mount.root, os.path.relpath(real, mount.place)))
 
 
 def missing_mount(path: str, table: str = MOUNTS, fstab: str = FSTAB, units: str = UNITS) -> str | None:
@@ -278,12 +298,13 @@ def _places_of_units(units: str) -> t.Iterator[str]:
 
 
 def _mount(line: str) -> Mount | None:
-    """Mount point, type and source: the fifth word, and the first two after a dash; there may be any number between."""
+    """Of a line of proc(5), mountinfo: the type and the source are the first two words after a dash, before which there
+    may be any number."""
     words = line.split()
     if "-" not in words[6:-2]:
         return None
     after = words.index("-", 6)
-    return Mount(_plain(words[4]), words[after + 1], _plain(words[after + 2]))
+    return Mount(_plain(words[4]), words[after + 1], _plain(words[after + 2]), words[2], _plain(words[3]))
 
 
 def _plain(word: str) -> str:

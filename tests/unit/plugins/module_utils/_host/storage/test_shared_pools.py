@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base import files
-from ansible_collections.brine.virt.plugins.module_utils._base.files import Mount
+from ansible_collections.brine.virt.plugins.module_utils._base.files import Mount, read_mounts
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.shared_pools import (
@@ -106,12 +106,44 @@ def test_a_file_system_below_what_is_exported_is_not_exported_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     etab = tmp_path / "etab"
-    monkeypatch.setattr(files, "read_mounts", lambda: [Mount("/", "ext4", "a"), Mount("/srv/vms", "xfs", "b")])
+    mounts = [Mount("/", "ext4", "a", "8:1"), Mount("/srv/vms", "xfs", "b", "8:2")]
+    monkeypatch.setattr(files, "read_mounts", lambda: mounts)
     etab.write_text("/srv\t10.0.0.0/24(rw,hide,nocrossmnt)\n")
     assert files.exported_directory("/srv/vms", str(etab)) is None
     assert files.exported_directory("/srv/other", str(etab)) == "/srv"
     etab.write_text("/srv\t10.0.0.0/24(rw,hide,crossmnt)\n")
     assert files.exported_directory("/srv/vms", str(etab)) == "/srv"
+
+
+@pytest.mark.parametrize(
+    ("exported", "options", "path", "seen"),
+    [
+        # A bind mount is what clients get, as with NFS 4; the pool is in what is mounted there.
+        ("/export/vms", "rw", "/srv/vms/images", True),
+        ("/export/vms", "rw", "/srv/images", False),
+        ("/export", "rw,crossmnt", "/srv/vms/images", True),
+        ("/export", "rw", "/srv/vms/images", False),
+        # The pool is in a bind mount of a part of what is exported.
+        ("/srv", "rw", "/export/vms/images", True),
+        ("/srv/other", "rw", "/export/vms/images", False),
+        # A subvolume of btrfs that is mounted by itself as well.
+        ("/data/guests", "rw", "/guests", True),
+        ("/data/other", "rw", "/guests", False),
+    ],
+)
+def test_an_export_by_another_way(
+    exported: str, options: str, path: str, seen: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "mountinfo").write_text(
+        "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
+        "23 22 8:2 / /srv rw shared:2 - xfs /dev/sdb1 rw\n"
+        "24 22 8:2 /vms /export/vms rw shared:2 - xfs /dev/sdb1 rw\n"
+        "25 22 0:40 / /data rw shared:3 - btrfs /dev/sdc rw\n"
+        "26 22 0:40 /guests /guests rw shared:4 - btrfs /dev/sdc rw\n"
+    )
+    monkeypatch.setattr(files, "read_mounts", lambda: read_mounts(str(tmp_path / "mountinfo")))
+    (tmp_path / "etab").write_text(f"{exported}\t*({options})\n")
+    assert files.exported_directory(path, str(tmp_path / "etab")) == (exported if seen else None)
 
 
 def test_pools_of_this_hypervisor_alone() -> None:
