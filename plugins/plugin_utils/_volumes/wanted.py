@@ -6,12 +6,11 @@ hypervisors can see that another one is about to use it."""
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import typing as t
 from collections.abc import Iterator, Mapping
 
-from ...module_utils._operations.shared_volumes.units import is_same_everywhere, iscsi_place
+from ...module_utils._operations.shared_volumes.units import differ, is_same_everywhere, iscsi_place
 from ...module_utils._operations.task_volumes import exclude
 
 _HINT = "Two machines may share it only if both are shareable or readonly"
@@ -23,20 +22,51 @@ def wanted_twice(answers: Mapping[str, t.Any]) -> Iterator[tuple[str, str]]:
 
     answers: by the names of hypervisors, what virt_init returned there.
     """
-    wanted = [(host, volume) for host, answer in answers.items() for volume in answer.get("wanted") or ()]
-    for (host, volume), (later, other) in itertools.combinations(wanted, 2):
-        if host != later and exclude(volume["use"], other["use"]) and _is_same(volume, other):
-            yield (
-                later,
-                f"{other['where']}: volume {other['volume']} of pool {other['pool']} is also requested for machine "
-                f"{volume['machine']} on {host} ({volume['where']}). {_HINT}",
-            )
+    # By what may be the same, and by the use, as many overlays have one volume: each is compared with few others.
+    earlier: dict[tuple[str, t.Hashable], list[tuple[int, str, _Volume]]] = {}
+    uses: set[str] = set()
+    wanted = ((host, volume) for host, answer in answers.items() for volume in answer.get("wanted") or ())
+    for number, (later, other) in enumerate(wanted):
+        keys = _keys(other)
+        found = {
+            index: (host, volume)
+            for use in uses
+            if exclude(use, other["use"])
+            for key in keys
+            for index, host, volume in earlier.get((use, key), ())
+        }
+        for host, volume in (found[index] for index in sorted(found)):
+            if host != later and _is_same(volume, other):
+                yield later, _sentence(host, volume, other)
+        uses.add(other["use"])
+        for key in keys:
+            earlier.setdefault((other["use"], key), []).append((number, later, other))
+
+
+def _sentence(host: str, volume: _Volume, other: _Volume) -> str:
+    by_name = _is_file(volume) and _is_file(other) and volume["inode"] != other["inode"]
+    return (
+        f"{other['where']}: volume {other['volume']} of pool {other['pool']} is also requested for machine "
+        f"{volume['machine']} on {host} ({volume['where']}). {_HINT}"
+        f"{'. If these are two files of the same name, rename one' if by_name else ''}"
+    )
+
+
+def _keys(volume: _Volume) -> set[t.Hashable]:
+    """Two volumes that are the same have one of these in common."""
+    keys: set[t.Hashable] = {("place", _place(volume)), ("name", volume["pool"], volume["volume"])}
+    keys.update((word, volume[word]) for word in ("serial", "inode") if volume[word] is not None)
+    return keys | ({("file", posixpath.basename(volume["place"]))} if _is_file(volume) else set())
 
 
 def _is_same(one: _Volume, other: _Volume) -> bool:
     """Whether two hypervisors mean one volume, by the rules that virt_usage_info goes by; without anything better, by
     the names of pool and volume."""
-    if _place(one) == _place(other) and (_place(one)[:1] != "/" or is_same_everywhere(_place(one))):
+    places = _place(one), _place(other)
+    # A target may show each host its own LUNs under one number.
+    if differ(one["serial"], other["serial"]):
+        return False
+    if places[0] == places[1] and (places[0][:1] != "/" or is_same_everywhere(places[0])):
         return True
     if one["serial"] is not None and other["serial"] is not None:
         return bool(one["serial"] == other["serial"])
@@ -44,6 +74,8 @@ def _is_same(one: _Volume, other: _Volume) -> bool:
         return True
     if _is_file(one) and _is_file(other):
         return posixpath.basename(one["place"]) == posixpath.basename(other["place"])
+    if all(place.startswith("rbd:") for place in places):
+        return False
     return (one["pool"], one["volume"]) == (other["pool"], other["volume"])
 
 

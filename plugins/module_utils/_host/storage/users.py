@@ -70,8 +70,8 @@ class UnknownUser:
 class VolumeUsers:
     """Who uses what: by the file, by the place of network storage (DiskSource.place), by pool and volume name.
 
-    by_path: who names a path, as it is written there. names: the last parts of all paths that led to a file. paths:
-    where the volumes of pools are.
+    by_path: who names a path, as it is written there. ways: all paths that led to a file. paths: where the volumes of
+    pools are. kinds: the types of the pools, by their names.
     """
 
     def __init__(self, local: bool) -> None:
@@ -82,8 +82,9 @@ class VolumeUsers:
         self.by_volume: dict[VolumeName, set[VolumeUser]] = {}
         self.by_path: dict[str, set[VolumeUser]] = {}
         self.unknown: list[UnknownUser] = []
-        self.names: dict[FileId, set[str]] = {}
+        self.ways: dict[FileId, set[str]] = {}
         self.paths: dict[VolumeName, str] = {}
+        self.kinds: dict[str, str] = {}
 
     def identify(self, path: str) -> FileId:
         """The same for all paths that lead to one file, as far as that can be told."""
@@ -94,7 +95,7 @@ class VolumeUsers:
             except TimeoutError as exc:
                 # Another path may lead to it as well: who uses it cannot be known now.
                 self.note_unknown(f"{posixpath.dirname(path)} cannot be read ({exc.strerror})")
-        self.names.setdefault(identity, set()).add(posixpath.basename(path))
+        self.ways.setdefault(identity, set()).add(path)
         return identity
 
     def note_unknown(self, words: str, machine: str | None = None, *, writes: bool = False) -> None:
@@ -220,7 +221,7 @@ class _Collector:
         except HostError as exc:
             self._users.note_unknown(exc.what)
             return
-        kind = root.get("type")
+        kind = self._users.kinds[name] = root.get("type", "")
         if kind == "rbd":
             self._clusters[name] = f"rbd:{root.findtext('source/name')}"
         if kind in _POOLS_WITHOUT_OVERLAYS:

@@ -14,6 +14,7 @@ import contextlib
 import errno
 import glob
 import os
+import re
 import stat
 import typing as t
 from dataclasses import dataclass
@@ -31,7 +32,16 @@ _RAW = frozenset({None, "raw", "iso", "none", "unknown"})
 _DISK_TYPES = frozenset({"file", "block", "network"})
 # virStorageVolType in libvirt's include/libvirt/libvirt-storage.h, in its order.
 _TYPES = ("file", "block", "dir", "network", "netdir", "ploop")
-_MULTIPATH = "/dev/disk/by-id/dm-uuid-mpath-"
+_BY_ID = "/dev/disk/by-id"
+_MULTIPATH = f"{_BY_ID}/dm-uuid-mpath-"
+_PARTITION = re.compile(r"-part\d+$")
+# What udev names devices by, the best first: what the device mapper has made, with the number of multipath as that of
+# its paths; numbers that a maker has got from a registry; others.
+_NUMBERS = tuple(
+    re.compile(pattern)
+    for pattern in (r"dm-uuid-(?:(?:part\d+-)?mpath-)?(.+)", r"scsi-(3.+)", r"(?:scsi|nvme|virtio|ata|usb)-(.+)")
+)
+_NPIV_PORT = re.compile(r"_PORT\w*$")
 # Pools whose volumes are LUNs: devices that a target shows.
 UNIT_POOL_TYPES = frozenset({"iscsi", "mpath", "scsi"})
 
@@ -200,8 +210,9 @@ def volume_serial(pool: Pool, volume: str) -> str | None:
 def serial_of(handle: t.Any) -> str | None:
     """The same of a volume of libvirt in one of these pools. Raises libvirt's errors."""
     key = str(handle.key())
-    # Of a LUN without one, and of multipath, libvirt has the path instead.
-    return None if key.startswith("/") else key
+    # Of a LUN without one, and of multipath, libvirt has the path instead; where each virtual adapter of Fibre Channel
+    # has a pool, the serial number and the port that the LUN is reached by: virStorageFileGetNPIVKey.
+    return None if key.startswith("/") else _NPIV_PORT.sub("", key)
 
 
 def _multipath_serial(path: str) -> str | None:
@@ -209,3 +220,17 @@ def _multipath_serial(path: str) -> str | None:
     device = os.path.realpath(path)
     links = sorted(link for link in glob.glob(f"{_MULTIPATH}*") if os.path.realpath(link) == device)
     return links[0][len(_MULTIPATH) :] if links else None
+
+
+def device_serial(path: str) -> str | None:
+    """What a device on this host is known by on all hosts that have it; None where udev tells nothing of the kind."""
+    names = sorted(device_names(path))
+    found = (pattern.fullmatch(name) for pattern in _NUMBERS for name in names)
+    return next((match.group(1) for match in found if match), None)
+
+
+def device_names(path: str) -> set[str]:
+    """The names that udev has for a device on this host by what it is; of a partition those of the whole device."""
+    device = os.path.realpath(path)
+    links = (link for link in glob.glob(f"{_BY_ID}/*") if os.path.realpath(link) == device)
+    return {_PARTITION.sub("", os.path.basename(link)) for link in links}

@@ -8,8 +8,11 @@ from __future__ import annotations
 from ..._base.errors import ConflictError
 from ..._host.storage.pools import Pool
 from ..._host.storage.shared_pools import seen_elsewhere
+from ..._model.xml.disk_source import FILE
 from ..hypervisor import Hypervisor
 from ..shared_volumes.answers import ASK_THE_OTHERS
+
+_ANOTHER_FILE = ". If that is another file, rename this one (same name) or copy it (same inode number)"
 
 
 def check_elsewhere(pool: Pool, volume: str, hypervisor: Hypervisor, where: str) -> None:
@@ -30,8 +33,9 @@ def check_elsewhere(pool: Pool, volume: str, hypervisor: Hypervisor, where: str)
         raise ConflictError(
             f"volume {volume} is used by {', '.join(others)}",
             where=where,
-            hint="Two machines may share it only if both are shareable or readonly. If that is another file of the "
-            "same name, rename this one",
+            hint="Two machines may share it only if both are shareable or readonly"
+            # What is no file is not told by its name.
+            + (_ANOTHER_FILE if pool.source_type == FILE else ""),
         )
     if unsaid:
         raise _unclear(volume, "; ".join(unsaid), where, "Resolve that first, or set readonly for the disk")

@@ -6,14 +6,34 @@
 from __future__ import annotations
 
 import glob
+import posixpath
 import re
 
 _BY_ID = "/dev/disk/by-id"
+_RBD = "/dev/rbd"
 # Where udev names a device by what it is, or by the target and the number that it has there: the rules.d of systemd,
 # 60-persistent-storage.rules.
 _BY_PATH = "/dev/disk/by-path/"
 _SAME_EVERYWHERE = (f"{_BY_ID}/", f"{_BY_PATH}ip-")
 _ISCSI = re.compile(r"/dev/disk/by-path/ip-.+?-iscsi-(?P<target>.+)-lun-(?P<unit>\d+)(?:-part\d+)?")
+# NAA in SPC (SCSI Primary Commands), as udev writes it, with the number of its maker. Without one, as of the Linux
+# target tgt, it is a number that may be given twice, and may be another one when the target is started again.
+_REGISTERED = re.compile(r"3(?:[25][0-9a-f]{15}|6(?!000000)[0-9a-f]{31})")
+
+
+def differ(one: str | None, other: str | None) -> bool:
+    """Whether two serial numbers say that they are those of two LUNs. Equal ones, and others than those that are unique
+    in the world, do not say it."""
+    if one is None or other is None or len(one) != len(other) or one == other:
+        return False
+    return all(_REGISTERED.fullmatch(serial) for serial in (one, other))
+
+
+def rbd_paths(place: str) -> list[str]:
+    """Where the kernel shows a volume of a Ceph cluster on this host while it is mapped, and its partitions. place: as
+    of DiskSource. https://docs.ceph.com/en/latest/man/8/rbd/"""
+    path = posixpath.join(_RBD, place[len("rbd:") :])
+    return [path, *sorted(glob.glob(f"{glob.escape(path)}-part*"))]
 
 
 def unit_paths(serial: str) -> list[str]:

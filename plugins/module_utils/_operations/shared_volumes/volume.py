@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import typing as t
 from dataclasses import dataclass
 
 from ..._base.errors import InputError
 from ..._host.storage.pools import Pool
 from ..._host.storage.shared_pools import shared_because
-from ..._host.storage.volume_facts import volume_serial
+from ..._host.storage.volume_facts import device_serial, volume_serial
 from ..._model.spec.fields import validators
 from ..._model.xml.disk_source import FILE
 
@@ -24,7 +26,7 @@ class SharedVolume:
     """A volume that other hypervisors may use.
 
     place: DiskSource.place, on the hypervisor that asks. inode: of a file; None for what is none, or cannot be read.
-    serial: of a LUN; None for what is none, and for one that does not tell it.
+    serial: of a LUN or another device; None for what is none, and for one that does not tell it.
     """
 
     pool: str
@@ -63,13 +65,17 @@ def shared_volume(pool: Pool, volume: str) -> SharedVolume | None:
     """A volume that is there, as others are asked about it; None in a pool of this hypervisor alone."""
     if shared_because(pool) is None:
         return None
-    place, inode = pool.source_of(volume).place, None
+    place, inode, serial = pool.source_of(volume).place, None, volume_serial(pool, volume)
     if pool.source_type == FILE and pool.local:
-        try:
-            inode = os.stat(place).st_ino
-        except OSError:
-            inode = None
-    return SharedVolume(pool.name, volume, place, inode, volume_serial(pool, volume))
+        with contextlib.suppress(OSError):
+            found = os.stat(place)
+            if stat.S_ISREG(found.st_mode):
+                inode = found.st_ino
+            elif stat.S_ISBLK(found.st_mode):
+                # A folder may hold device nodes, or links to them. The inode number of one is this host's alone.
+                serial = device_serial(place)
+                place = place if place.startswith("/dev/") else os.path.realpath(place)
+    return SharedVolume(pool.name, volume, place, inode, serial)
 
 
 def read_shared_volumes(value: t.Any, where: str) -> list[SharedVolume]:

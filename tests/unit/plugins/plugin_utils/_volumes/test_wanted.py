@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from ansible_collections.brine.virt.plugins.filter.mistakes import mistakes_filter
 from ansible_collections.brine.virt.plugins.plugin_utils._volumes.wanted import wanted_twice
 
+# For what takes a tenth of one.
+SECONDS = 10
 BY_PATH = "/dev/disk/by-path/ip-192.0.2.9:3260-iscsi-iqn.2026-01.org.example:san-lun-{}"
 FILE: dict[str, t.Any] = {"pool": "nfs", "volume": "data.raw", "place": "/srv/nfs/data.raw", "inode": 7, "serial": None}
 LUN: dict[str, t.Any] = {
@@ -19,7 +22,7 @@ LUN: dict[str, t.Any] = {
     "volume": "unit:0:0:1",
     "place": BY_PATH.format(1),
     "inode": None,
-    "serial": "36001405aa",
+    "serial": "36001405" + "a" * 25,
 }
 RBD: dict[str, t.Any] = {"pool": "ceph", "volume": "db", "place": "rbd:vms/db", "inode": None, "serial": None}
 
@@ -51,6 +54,8 @@ def test_the_sentence_says_which_disks_and_what_would_be_right() -> None:
         # By another portal, or as a device of multipath.
         (LUN, {"place": "/dev/mapper/mpatha", "pool": "mp", "volume": "dm-3"}),
         (LUN, {"serial": None}),
+        # Such numbers as tgt's may change.
+        ({**LUN, "serial": "360000000000000000e00000000010001"}, {"serial": "360000000000000000e00000000020001"}),
         (
             LUN,
             {"serial": None, "place": "iscsi:iqn.2026-01.org.example:san/1", "pool": "direct", "volume": "unit:0:0:1"},
@@ -68,7 +73,10 @@ def test_one_volume_by_other_words(volume: dict[str, t.Any], changes: dict[str, 
         (FILE, {"place": "/srv/nfs/more.raw", "volume": "more.raw", "inode": 8}),
         (RBD, {"place": "rbd:vms/more", "volume": "more"}),
         # On another target, LUN 1 has the same name.
-        (LUN, {"place": BY_PATH.format(2), "serial": "36001405bb"}),
+        (LUN, {"place": BY_PATH.format(2), "serial": "36001405" + "b" * 25}),
+        # A target may show each hypervisor its own under one number.
+        (LUN, {"serial": "36001405" + "b" * 25}),
+        (RBD, {"place": "rbd:hdd/db"}),
         (LUN, {"pool": "san2", "place": BY_PATH.format(2), "serial": None}),
     ],
 )
@@ -94,3 +102,30 @@ def test_what_two_may_do_with_one_volume(one: str, other: str, wrong: bool) -> N
 def test_on_one_hypervisor_its_own_task_compares() -> None:
     both = {"wanted": [*want("a", FILE)["wanted"], *want("b", FILE)["wanted"]]}
     assert found(both, {}) == []
+
+
+def test_where_only_the_name_of_a_file_is_the_same_that_is_said() -> None:
+    ((_host, sentence),) = found(want("a", FILE), want("b", {**FILE, "inode": 8}))
+    assert sentence.endswith("readonly. If these are two files of the same name, rename one")
+
+
+def test_many_disks_of_many_hypervisors_take_no_long_time() -> None:
+    """Compared pair by pair, these took minutes."""
+    overlay = {**FILE, "volume": "debian.qcow2", "place": "/srv/nfs/debian.qcow2"}
+    answers: dict[str, t.Any] = {}
+    for host in range(100):
+        own = [(host, number) for number in range(50)]
+        answers[f"hv{host}"] = {
+            "wanted": [
+                *(want(f"m{one}", overlay, "backed")["wanted"][0] for one in own),
+                *(
+                    want(f"m{one}", {**FILE, "volume": f"{one}", "place": f"/srv/nfs/{one}", "inode": hash(one)})[
+                        "wanted"
+                    ][0]
+                    for one in own
+                ),
+            ]
+        }
+    started = time.monotonic()
+    assert list(wanted_twice(answers)) == []
+    assert time.monotonic() - started < SECONDS

@@ -63,7 +63,7 @@ def test_the_others_decide(shared: Host) -> None:
     used = shared.hypervisor(said(users=["machine far"]))
     assert shared.refused(one("a", Disks.WRITE), hypervisor=used) == (
         f"machines[0].disks[0].source: volume x.qcow2 is used by machine far on hv2. {SHARE}. If that is "
-        "another file of the same name, rename this one"
+        "another file, rename this one (same name) or copy it (same inode number)"
     )
     silent = shared.hypervisor({"hv2": "no route to host"})
     assert shared.refused(one("a", Disks.WRITE), hypervisor=silent).endswith(

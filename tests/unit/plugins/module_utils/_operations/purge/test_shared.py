@@ -127,14 +127,15 @@ def test_what_another_one_uses_stays(host: PurgeHost, other: Other, name: str) -
     place = other.place if name == VOLUME else host.outside
     other.guest("web9", disk(place / name))
     answers = {"hv2": other.answer(host)}
-    assert decided(host.one(used_elsewhere=answers)) == {VOLUME: "keep: it is used by machine web9 on hv2"}
+    how = "" if name == VOLUME else " (by the same inode number)"
+    assert decided(host.one(used_elsewhere=answers)) == {VOLUME: f"keep: it is used by machine web9{how} on hv2"}
     assert (host.pool / VOLUME).exists()
 
 
 def test_the_name_is_enough_where_the_storage_is_not_mounted(host: PurgeHost, other: Other) -> None:
     host.make()
     other.guest("web9", disk(Path("/not/mounted") / VOLUME))
-    assert other.asked(host)[0]["users"] == ["machine web9"]
+    assert other.asked(host)[0]["users"] == ["machine web9 (by the same name)"]
 
 
 def test_an_overlay_of_another_one_keeps_what_it_is_backed_by(host: PurgeHost, other: Other) -> None:

@@ -12,10 +12,16 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
-from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import units, users
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import volume_facts
+from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import (
+    devices,
+    units,
+    users,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes.volume import SharedVolume
 
-SERIAL = "36001405aabbccdd"
+SERIAL = "36001405" + "a" * 25
+OTHER = "36001405" + "b" * 25
 PLACE = "/dev/disk/by-path/ip-192.0.2.9:3260-iscsi-iqn.2026-01.org.example:san-lun-1"
 NAME = "unit:0:0:1"
 ASKED = SharedVolume("san", NAME, PLACE, serial=SERIAL)
@@ -66,6 +72,7 @@ def other(tmp_path: Path, pool: str, monkeypatch: pytest.MonkeyPatch) -> Iterato
     node.write_text(NODE.format(pool=pool), encoding="utf-8")
     monkeypatch.setattr(users, "is_local", lambda _uri: True)
     monkeypatch.setattr(units, "_BY_ID", str(tmp_path / "by-id"))
+    monkeypatch.setattr(volume_facts, "_BY_ID", str(tmp_path / "by-id"))
     with open_connection(f"test://{node}") as conn:
         yield Other(conn, tmp_path)
 
@@ -81,7 +88,7 @@ def test_its_device_by_whatever_path(other: Other, ending: str) -> None:
     assert other.users_of(ASKED) == []
     (other.by_id / f"scsi-{SERIAL}{ending}").symlink_to(other.device)
     assert other.users_of(ASKED) == ["machine web9"]
-    assert other.users_of(SharedVolume("san", NAME, PLACE, serial="36001405other")) == []
+    assert other.users_of(SharedVolume("san", NAME, PLACE, serial=OTHER)) == []
 
 
 def test_its_path_even_while_this_host_has_not_logged_in(other: Other) -> None:
@@ -107,7 +114,7 @@ def test_a_volume_of_a_pool_by_its_serial_number(other: Other, pool: str, monkey
     assert other.users_of(ASKED) == []
     monkeypatch.setattr(users, "serial_of", lambda _volume: SERIAL)
     assert other.users_of(ASKED) == ["machine web9"]
-    assert other.users_of(SharedVolume(pool, NAME, PLACE, serial="36001405other")) == []
+    assert other.users_of(SharedVolume(pool, NAME, PLACE, serial=OTHER)) == []
 
 
 def test_without_numbers_the_names_of_pool_and_volume_have_to_do(other: Other) -> None:
@@ -134,3 +141,29 @@ def test_a_device_that_nothing_names_for_all_hosts_cannot_be_recognised(
     place = "/dev/sdb" if local else PLACE
     (answer,) = users.users_of_shared(other.conn, [SharedVolume("san", NAME, place)])
     assert answer["unknown"] == [f"whether {place} is a device of a machine cannot be told"]
+
+
+def test_a_lun_of_its_own_that_a_target_shows_under_the_same_number(
+    other: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "_BY_PATH", f"{tmp_path}/")
+    by_path = tmp_path / PLACE.rpartition("/")[2]
+    by_path.symlink_to(other.device)
+    (other.by_id / f"scsi-{OTHER}").symlink_to(other.device)
+    other.guest("block", f"dev='{other.device}'")
+    assert other.users_of(ASKED) == []
+    assert other.users_of(SharedVolume("san", NAME, PLACE, serial=OTHER)) == ["machine web9"]
+    # Where it is not known what is asked about, target and number have to do.
+    assert other.users_of(SharedVolume("san", NAME, PLACE)) == ["machine web9"]
+    assert other.users_of(SharedVolume("san", NAME, PLACE, serial="360000000000000000e00000000010001")) == [
+        "machine web9"
+    ]
+
+
+def test_what_the_host_itself_uses(other: Other, monkeypatch: pytest.MonkeyPatch) -> None:
+    other.guest("block", "dev='/dev/vg/another'")
+    link = other.by_id / f"scsi-{SERIAL}"
+    link.symlink_to(other.device)
+    monkeypatch.setattr(devices, "is_busy", lambda path: path == str(link))
+    assert other.users_of(ASKED) == [f"the host itself ({link} is mounted, swap, or in LVM or RAID)"]
+    assert other.users_of(SharedVolume("san", NAME, PLACE, serial=OTHER)) == []

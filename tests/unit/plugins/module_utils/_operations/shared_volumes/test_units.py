@@ -46,3 +46,31 @@ def test_a_lun_by_its_target_and_number(tmp_path: Path, monkeypatch: pytest.Monk
     for name in names:
         assert units.iscsi_place(f"/dev/disk/by-path/{name}") == "iscsi:iqn.x:a/1"
     assert units.iscsi_place("/dev/sdb") == "/dev/sdb"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        ("36001405" + "a" * 25, "36001405" + "b" * 25, True),
+        ("36001405" + "a" * 25, "36001405" + "a" * 25, False),
+        ("350014051234567ab", "350014051234567ac", True),
+        # Two kinds of number may be of one LUN.
+        ("36001405" + "a" * 25, "350014051234567ac", False),
+        # Those of tgt, of a maker of its own, and one that is nobody's.
+        ("360000000000000000e00000000010001", "360000000000000000e00000000020001", False),
+        ("1IET_00010001", "1IET_00020001", False),
+        ("33333333000000000", "33333333000000001", False),
+        (None, "36001405" + "b" * 25, False),
+    ],
+)
+def test_numbers_that_say_that_two_luns_are_meant(one: str | None, other: str | None, differ: bool) -> None:
+    assert units.differ(one, other) is units.differ(other, one) is differ
+
+
+def test_where_the_kernel_shows_a_volume_of_ceph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "_RBD", str(tmp_path))
+    (tmp_path / "vms").mkdir()
+    for name in ("db", "db-part1", "db2-part1"):
+        (tmp_path / "vms" / name).touch()
+    assert units.rbd_paths("rbd:vms/db") == [f"{tmp_path}/vms/db", f"{tmp_path}/vms/db-part1"]
+    assert units.rbd_paths("rbd:vms/none") == [f"{tmp_path}/vms/none"]
