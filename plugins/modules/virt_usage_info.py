@@ -18,8 +18,12 @@ description:
   - A machine uses a volume if it has it in its persistent or its live definition, in a snapshot, a checkpoint or a
     backup, or in its metadata. An overlay uses what it is backed by.
   - A file is recognised by its inode number, which is the same on all hosts of a network or cluster file system, and by
-    its name; either is enough. A volume of a cluster (Ceph RBD) is recognised by its place there, and a LUN (iSCSI,
-    Fibre Channel) by its serial number. So it does not matter what the pools are called, or where they are mounted.
+    its name; either is enough. On a file system that no other host has, the inode number says nothing, and does not
+    count. A volume of a cluster (Ceph RBD) is recognised by its place there, and a LUN (iSCSI, Fibre Channel) by its
+    serial number, or by its target and number where the serial numbers do not say that these are two LUNs. So it does
+    not matter what the pools are called, or where they are mounted.
+  - A LUN, or a volume of Ceph that the kernel has mapped, is also used by the host itself where that has it mounted, as
+    swap, or in LVM or RAID. That multipath has a map of it is no use.
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:
@@ -55,8 +59,9 @@ options:
         type: int
       serial:
         description:
-          - The serial number of its LUN. Without it, a LUN is recognised by its path if that is in
-            C(/dev/disk/by-id) or begins with C(/dev/disk/by-path/ip-); otherwise it is unknown whether it is used here.
+          - The serial number of its LUN, or of another device. Without it, a LUN is recognised by its path if that is
+            in C(/dev/disk/by-id) or begins with C(/dev/disk/by-path/ip-); otherwise it is unknown whether it is used
+            here.
         type: str
 seealso:
   - module: brine.virt.virt_purge
@@ -105,7 +110,7 @@ volumes:
       returned: always
       sample: web1-system.qcow2
     users:
-      description: Who uses it here.
+      description: Who uses it here. Brackets say what speaks for it, where that is not certain.
       type: list
       elements: str
       returned: always
