@@ -14,6 +14,7 @@ from ...module_utils._operations.shared_volumes.units import differ, is_same_eve
 from ...module_utils._operations.task_volumes import exclude
 
 _HINT = "Two machines may share it only if both are shareable or readonly"
+_TWO_FILES = "If these are two files, rename one (same name) or copy one (same inode number)"
 _Volume = Mapping[str, t.Any]
 
 
@@ -44,11 +45,11 @@ def wanted_twice(answers: Mapping[str, t.Any]) -> Iterator[tuple[str, str]]:
 
 
 def _sentence(host: str, volume: _Volume, other: _Volume) -> str:
-    by_name = _is_file(volume) and _is_file(other) and volume["inode"] != other["inode"]
+    sure = volume["inode"] == other["inode"] and _name(volume) == _name(other)
+    doubt = "" if sure or not (_is_file(volume) and _is_file(other)) else f". {_TWO_FILES}"
     return (
         f"{other['where']}: volume {other['volume']} of pool {other['pool']} is also requested for machine "
-        f"{volume['machine']} on {host} ({volume['where']}). {_HINT}"
-        f"{'. If these are two files of the same name, rename one' if by_name else ''}"
+        f"{volume['machine']} on {host} ({volume['where']}). {_HINT}{doubt}"
     )
 
 
@@ -56,7 +57,7 @@ def _keys(volume: _Volume) -> set[t.Hashable]:
     """Two volumes that are the same have one of these in common."""
     keys: set[t.Hashable] = {("place", _place(volume)), ("name", volume["pool"], volume["volume"])}
     keys.update((word, volume[word]) for word in ("serial", "inode") if volume[word] is not None)
-    return keys | ({("file", posixpath.basename(volume["place"]))} if _is_file(volume) else set())
+    return keys | ({("file", _name(volume))} if _is_file(volume) else set())
 
 
 def _is_same(one: _Volume, other: _Volume) -> bool:
@@ -73,7 +74,7 @@ def _is_same(one: _Volume, other: _Volume) -> bool:
     if one["inode"] is not None and one["inode"] == other["inode"]:
         return True
     if _is_file(one) and _is_file(other):
-        return posixpath.basename(one["place"]) == posixpath.basename(other["place"])
+        return _name(one) == _name(other)
     if all(place.startswith("rbd:") for place in places):
         return False
     return (one["pool"], one["volume"]) == (other["pool"], other["volume"])
@@ -85,3 +86,7 @@ def _place(volume: _Volume) -> str:
 
 def _is_file(volume: _Volume) -> bool:
     return bool(volume["place"].startswith("/")) and volume["inode"] is not None
+
+
+def _name(volume: _Volume) -> str:
+    return posixpath.basename(volume["place"])

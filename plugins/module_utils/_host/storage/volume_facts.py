@@ -35,11 +35,16 @@ _TYPES = ("file", "block", "dir", "network", "netdir", "ploop")
 _BY_ID = "/dev/disk/by-id"
 _MULTIPATH = f"{_BY_ID}/dm-uuid-mpath-"
 _PARTITION = re.compile(r"-part\d+$")
-# What udev names devices by, the best first: what the device mapper has made, with the number of multipath as that of
-# its paths; numbers that a maker has got from a registry; others.
+# What udev names devices by that is the same on all hosts, the best first: of a map of multipath the number of its
+# paths, and of a logical volume those of LVM; numbers that a maker has got from a registry; others.
 _NUMBERS = tuple(
     re.compile(pattern)
-    for pattern in (r"dm-uuid-(?:(?:part\d+-)?mpath-)?(.+)", r"scsi-(3.+)", r"(?:scsi|nvme|virtio|ata|usb)-(.+)")
+    for pattern in (
+        r"dm-uuid-(?:part\d+-)?mpath-(.+)",
+        r"dm-uuid-(LVM-.+)",
+        r"scsi-(3.+)",
+        r"(?:scsi|nvme|virtio|ata|usb)-(.+)",
+    )
 )
 _NPIV_PORT = re.compile(r"_PORT\w*$")
 # Pools whose volumes are LUNs: devices that a target shows.

@@ -23,6 +23,7 @@ from ..._model.spec.fragment import fragment_disks
 from ..._model.spec.machine import Machine
 from ..._model.xml.disk_source import BLOCK, FILE, DiskSource
 from ..hypervisor import Hypervisor
+from ..shared_volumes.units import rbd_paths
 from ..task_volumes import BACKED, READS, SHARES, WRITES, VolumeUseByDisk
 from .elsewhere import check_elsewhere
 
@@ -245,14 +246,18 @@ def _require_unshared(
 
 
 def _require_not_the_hosts(source: DiskSource | None, hypervisor: Hypervisor, where: str) -> None:
-    """Raise ConflictError for a device that the host itself uses, such as the logical volume with its own root."""
-    if source is None or source.type != BLOCK or not hypervisor.pools.local or not is_busy(source.path):
-        return
-    raise ConflictError(
-        f"{source.path} is in use on this host (mounted, swap, RAID, LVM, multipath)",
-        where=where,
-        hint="Two systems that use one file system destroy it. lsblk shows what uses it",
-    )
+    """Raise ConflictError for a device that the host itself uses, such as the logical volume with its own root, or a
+    volume of Ceph that the kernel has mapped."""
+    paths: list[str] = []
+    if source is not None and hypervisor.pools.local:
+        paths = [source.path] if source.type == BLOCK else rbd_paths(source.place) if source.protocol == "rbd" else []
+    busy = next(filter(is_busy, paths), None)
+    if busy is not None:
+        raise ConflictError(
+            f"{busy} is in use on this host (mounted, swap, RAID, LVM, multipath)",
+            where=where,
+            hint="Two systems that use one file system destroy it. lsblk shows what uses it",
+        )
 
 
 def _require_no_image(pool: Pool, volume: str, hypervisor: Hypervisor, where: str) -> None:

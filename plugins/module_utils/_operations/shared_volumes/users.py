@@ -60,7 +60,7 @@ def users_of_shared(conn: VirConnect, asked: Sequence[SharedVolume]) -> list[dic
             paths = _paths_of_unit(one, collected.by_path, local=local)
             found = _users_of_unit(collected, one, serials, paths)
         elif one.place.startswith("rbd:"):
-            paths = rbd_paths(one.place) if local else ()
+            paths = rbd_paths(one.place)
             found = _users_in_cluster(collected, one, paths)
         else:
             found = files.users(one)

@@ -104,9 +104,10 @@ def test_on_one_hypervisor_its_own_task_compares() -> None:
     assert found(both, {}) == []
 
 
-def test_where_only_the_name_of_a_file_is_the_same_that_is_said() -> None:
-    ((_host, sentence),) = found(want("a", FILE), want("b", {**FILE, "inode": 8}))
-    assert sentence.endswith("readonly. If these are two files of the same name, rename one")
+@pytest.mark.parametrize("changes", [{"inode": 8}, {"place": "/srv/other/more.raw", "volume": "more.raw"}])
+def test_two_files_may_have_one_name_or_number_by_chance(changes: dict[str, t.Any]) -> None:
+    ((_host, sentence),) = found(want("a", FILE), want("b", {**FILE, **changes}))
+    assert sentence.endswith("readonly. If these are two files, rename one (same name) or copy one (same inode number)")
 
 
 def test_many_disks_of_many_hypervisors_take_no_long_time() -> None:

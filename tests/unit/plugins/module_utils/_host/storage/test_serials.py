@@ -57,6 +57,8 @@ def test_multipath_for_which_libvirt_has_none(tmp_path: Path, monkeypatch: pytes
         (["dm-uuid-LVM-8jYp", "dm-name-vg-db"], "LVM-8jYp"),
         (["virtio-0123"], "0123"),
         (["dm-name-vg-db", "lvm-pv-uuid-8jYp"], None),
+        # With the name that this host has for it.
+        (["dm-name-secret", "dm-uuid-CRYPT-LUKS2-0123-secret"], None),
         ([], None),
     ],
 )

@@ -60,3 +60,15 @@ def test_a_machine_keeps_what_it_has(devices: Host, monkeypatch: pytest.MonkeyPa
     devices.make(one("a", of_group("data")))
     monkeypatch.setattr(sharing, "is_busy", lambda _path: True)
     assert not devices.plan(one("a", of_group("data")))[0].steps
+
+
+def test_a_volume_of_ceph_that_the_host_has_mapped_and_mounted(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pools, "local", property(lambda _pools: True))
+    monkeypatch.setattr(sharing, "is_busy", lambda path: path == "/dev/rbd/vms/db")
+    disk = (
+        "<disk type='network'><source protocol='rbd' name='vms/{}'><host name='c'/></source><target dev='vdc'/></disk>"
+    )
+    text = f"<devices>{disk}</devices>"
+    words = host.refused(one("a", xml=text.format("db")))
+    assert words.startswith("machines[0].xml: /dev/rbd/vms/db is in use on this host")
+    host.plan(one("a", xml=text.format("other")))
