@@ -38,10 +38,12 @@ WRITES = 5
 KILLS, MOST_TRIES, EARLIER = 10, 30, 0.7
 # Is there once the run was killed.
 KILLED = "/tmp/scenario-killed"
-# Has QEMU's job crawl as soon as it is there: else it has copied everything before anything can go wrong.
+# One with so much that QEMU's job is not over before anybody can say a word: it copies 64 MiB at once.
+BUSY, BUSY_MIB = "saved2", 512
+# Has the job crawl as soon as it is there.
 CRAWL = f"""
 import json, time, libvirt, libvirt_qemu
-machine = libvirt.open("qemu:///system").lookupByName("{MACHINE}")
+machine = libvirt.open("qemu:///system").lookupByName("{BUSY}")
 def ask(command, **more):
     text = json.dumps({{"execute": command, "arguments": more}})
     return json.loads(libvirt_qemu.qemuMonitorCommand(machine, text, 0)).get("return")
@@ -57,10 +59,10 @@ raise SystemExit(not jobs())
 """
 # Of runs of which one has to crawl before QEMU has copied what the guest writes to.
 CRAWLS = 4
-# In the guest: writes all over its disk until STOP is there, and has FAILED if a write fails.
+# In the guest: writes all over the rear of its disk until STOP is there, and has FAILED if a write fails.
 STOP, FAILED = "/stop", "/failed"
 WRITER = (
-    f"n=0; while test ! -e {STOP}; do dd if=/dev/urandom of=/dev/vdb bs=65536 count=1 seek=$((n%1000)) conv=fsync"
+    f"n=0; while test ! -e {STOP}; do dd if=/dev/urandom of=/dev/vdb bs=65536 count=1 seek=$((4000+n%4000)) conv=fsync"
     f" || touch {FAILED}; n=$((n+7)); done"
 )
 # What a file of the guest has in it.
@@ -301,28 +303,43 @@ def _fill(cloud: Cloud) -> None:
 
 def _fill_meanwhile(cloud: Cloud) -> None:
     """What the guest is about to overwrite, QEMU copies there first, and where it cannot, the guest's write fails."""
-    cloud.on(HOST, f"mount -t tmpfs -o size=150m,mode=0711 tmpfs {SMALL}")
-    status, said = tell(cloud, HOST, MACHINE, f"{{ ({WRITER}) >/dev/null 2>&1 & }}")
+    disks = [{"name": "system", "size": 256}, {"name": "data", "size": BUSY_MIB}]
+    answer, _result = cloud.init(HOST, **{**MOVER, "name": BUSY, "disks": disks, "start": False})
+    must(answer.status == 0, answer.text)
+    data = f"$(virsh vol-path {BUSY}-data.qcow2 default)"
+    cloud.on(HOST, f"qemu-io -f qcow2 -c 'write -P 7 0 {BUSY_MIB}M' {data} && virsh start {BUSY}")
+    cloud.on(HOST, f"mount -t tmpfs -o size={BUSY_MIB + 150}m,mode=0711 tmpfs {SMALL}")
+    try:
+        wait_until_up(cloud, HOST, BUSY)
+        _pause_by_backup(cloud)
+        cloud.on(HOST, f"rm {SMALL}/fill")
+        answer, result = module(cloud, HOST, "virt_backup", name=[BUSY], dest=SMALL, verify=True)
+        must(answer.status == 0, answer.text)
+        (made,) = result["machines"]
+        must(made["verified"] == [made["id"]] and not made["remarks"], str(made))
+        must("unfinished" not in cloud.on(HOST, f"ls -A {SMALL}/{BUSY}"), str(made))
+    finally:
+        cloud.on(HOST, f"virsh destroy {BUSY}; umount {SMALL}")
+
+
+def _pause_by_backup(cloud: Cloud) -> None:
+    """A backup whose directory is full before it has copied what the guest writes to."""
+    status, said = tell(cloud, HOST, BUSY, f"{{ ({WRITER}) >/dev/null 2>&1 & }}")
     must(status == 0, said)
     script = f"python3 -c {shlex.quote(CRAWL)} && dd if=/dev/zero of={SMALL}/fill bs=1M"
     text = ""
     for _number in range(CRAWLS):
-        cloud.on(HOST, f"rm -rf {SMALL}/fill {SMALL}/{MACHINE}; ({script}) >/dev/null 2>&1 & :")
-        answer, result = module(cloud, HOST, "virt_backup", name=[MACHINE], dest=SMALL, kind="full")
+        cloud.on(HOST, f"rm -rf {SMALL}/fill {SMALL}/{BUSY}; ({script}) >/dev/null 2>&1 & :")
+        answer, result = module(cloud, HOST, "virt_backup", name=[BUSY], dest=SMALL, kind="full")
         text = f"{answer.status} {result.get('msg')} {result['machines'][0]['remarks']}"
         if answer.status != 0 and "it was resumed when the backup had ended" in text:
             break
     must("an I/O error had paused it" in text, text)
-    must(cloud.on(HOST, f"virsh domstate {MACHINE}").strip() == "running", "the machine does not run")
-    status, said = tell(cloud, HOST, MACHINE, "dd if=/dev/urandom of=/dev/vdb bs=65536 count=1 conv=fsync")
+    must(cloud.on(HOST, f"virsh domstate {BUSY}").strip() == "running", "the machine does not run")
+    status, said = tell(cloud, HOST, BUSY, "dd if=/dev/urandom of=/dev/vdb bs=65536 count=1 conv=fsync")
     must(status == 0, said)
-    status, said = tell(cloud, HOST, MACHINE, f"touch {STOP}; sync; test ! -e {FAILED}")
+    status, said = tell(cloud, HOST, BUSY, f"touch {STOP}; sync; test ! -e {FAILED}")
     must(status == 0, f"the guest has seen an error: {said}")
-    cloud.on(HOST, f"rm {SMALL}/fill")
-    made = _back_up(cloud, dest=SMALL, verify=True)
-    must(made["verified"] == [made["id"]] and not made["remarks"], str(made))
-    must("unfinished" not in cloud.on(HOST, f"ls -A {SMALL}/{MACHINE}"), str(made))
-    cloud.on(HOST, f"umount {SMALL}")
 
 
 def _forget(cloud: Cloud) -> None:
