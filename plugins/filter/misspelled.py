@@ -52,24 +52,43 @@ _ROLES = ("virt_provision_", "virt_hypervisor_")
 _CLOSE = 0.88
 
 
-def misspelled(names: t.Any, known: Collection[str] | None = None) -> list[str]:
+def misspelled(names: t.Any, known: Collection[str] | None = None, everywhere: Iterable[t.Any] = ()) -> list[str]:
     """A sentence for each variable that is not known, and close to one that is known and not there.
 
-    Whoever has both has one of their own. names: all variables that there are. known: those that roles read.
+    Whoever has both has one of their own. names: all variables that there are; or those of each host, by host, and then
+    the sentence ends with the hosts that have it, unless all have. known: those that roles read. everywhere: variables
+    that each host has besides, such as those of a play.
     """
-    if not isinstance(names, Iterable) or isinstance(names, (str, Mapping)):
+    lists = names.values() if isinstance(names, Mapping) else [names]
+    if not all(isinstance(one, Iterable) and not isinstance(one, (str, Mapping)) for one in lists):
         raise AnsibleFilterError("brine.virt.misspelled: the input is not a list of names")
-    given = {str(name) for name in names}
+    if not isinstance(names, Mapping):
+        return _misspelled({*map(str, names), *map(str, everywhere)}, known, {})
+    hosts: dict[str, list[str]] = {}
+    near: dict[str, str] = {}
+    for host, own in names.items():
+        for sentence in _misspelled({*map(str, own), *map(str, everywhere)}, known, near):
+            hosts.setdefault(sentence, []).append(str(host))
+    return [
+        sentence if len(having) == len(names) else f"{sentence} ({', '.join(having)})"
+        for sentence, having in hosts.items()
+    ]
+
+
+def _misspelled(given: set[str], known: Collection[str] | None, near: dict[str, str]) -> list[str]:
+    """The sentences about one host. near: what each name is close to, as far as that was worked out already."""
     others_roles = _ROLES if known is None else ()
     # The defaults of a play's own roles are among the names, so that nothing tells whether somebody has set them.
     free = [name for name in VARIABLES if name not in given] if known is None else list(known)
     known = VARIABLES if known is None else known
-    sentences = []
+    sentences: list[str] = []
     others = _OF_MACHINES if "virt_uuid" in given else frozenset()
     for name in sorted(given - set(known) - others):
         if name.startswith("virt_") and not name.startswith(others_roles):
-            near = difflib.get_close_matches(name, known, n=1, cutoff=_CLOSE)
-            sentences += [f"{name}: unknown variable. Did you mean {found}?" for found in near if found in free]
+            if name not in near:
+                near[name] = "".join(difflib.get_close_matches(name, known, n=1, cutoff=_CLOSE))
+            if near[name] in free:
+                sentences.append(f"{name}: unknown variable. Did you mean {near[name]}?")
     return sentences
 
 

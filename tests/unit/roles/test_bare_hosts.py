@@ -199,23 +199,39 @@ def test_hypervisors_says_what_to_do_where_sudo_asks_for_a_password(tmp_path: Pa
     assert done.returncode == 2
 
 
-def test_a_time_that_a_role_would_refuse_late_is_refused_first(tmp_path: Path) -> None:
-    """Of the playbook only the check of the options, which changes nothing: the host is this machine."""
-    shutil.copytree(Path(__file__).resolve().parents[3] / "roles", tmp_path / "roles")
-    shutil.copytree(Path(__file__).resolve().parents[3] / "playbooks", tmp_path / "playbooks")
+def check_options(directory: Path, hosts: dict[str, t.Any], **play_vars: t.Any) -> str:
+    """What the check of the options says: of the playbook hypervisors only this, which changes nothing. It refuses."""
+    shutil.copytree(Path(__file__).resolve().parents[3] / "roles", directory / "roles")
+    shutil.copytree(Path(__file__).resolve().parents[3] / "playbooks", directory / "playbooks")
     task = {
         "ansible.builtin.import_tasks": "tasks/options.yml",
         "vars": {"virt_roles": ["virt_hypervisor", "virt_bridge", "virt_tls"]},
     }
-    play_of_hosts = {"hosts": "all", "gather_facts": False, "tasks": [task]}
-    (tmp_path / "playbooks/check.yml").write_text(yaml.safe_dump([play_of_hosts]))
-    times = {"virt_bridge_confirm_seconds": 0, "virt_hypervisor_firewall_confirm_seconds": 3601}
+    play_of_hosts = {"hosts": "all", "gather_facts": False, "vars": play_vars, "tasks": [task]}
+    (directory / "playbooks/check.yml").write_text(yaml.safe_dump([play_of_hosts]))
     here = {"ansible_connection": "local"}
-    (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"hv1": {**here, **times}, "hv2": here}}}))
-    done = run_ansible(tmp_path, "-i", "hosts.yml", "playbooks/check.yml")
+    inventory = {"all": {"hosts": {name: {**here, **own} for name, own in hosts.items()}}}
+    (directory / "hosts.yml").write_text(json.dumps(inventory))
+    done = run_ansible(directory, "-i", "hosts.yml", "playbooks/check.yml")
+    assert done.returncode == 2, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_time_that_a_role_would_refuse_late_is_refused_first(tmp_path: Path) -> None:
+    times = {"virt_bridge_confirm_seconds": 0, "virt_hypervisor_firewall_confirm_seconds": 3601}
     assert (
         "(1) virt_bridge_confirm_seconds: 0 is not allowed. Give a whole number from 1 to 3600 (hv1). "
         "(2) virt_hypervisor_firewall_confirm_seconds: 3601 is not allowed. Give a whole number from 1 to 3600 (hv1). "
         "Nothing was changed."
-    ) in done.stdout
-    assert done.returncode == 2
+    ) in check_options(tmp_path, {"hv1": times, "hv2": {}})
+
+
+def test_what_is_misspelled_for_another_host_than_the_first_is_refused_with_it(tmp_path: Path) -> None:
+    users = {"virt_hypervisor_user": []}
+    hosts = {"hv1": {}, "hv2": {"virt_bridge_bridge": [], **users}, "hv3": users}
+    assert (
+        "(1) virt_tls_name: unknown variable. Did you mean virt_tls_names? "
+        "(2) virt_bridge_bridge: unknown variable. Did you mean virt_bridge_bridges? (hv2). "
+        "(3) virt_hypervisor_user: unknown variable. Did you mean virt_hypervisor_users? (hv2, hv3). "
+        "Nothing was changed."
+    ) in check_options(tmp_path, hosts, virt_tls_name=[])

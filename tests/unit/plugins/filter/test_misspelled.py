@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
+from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.filter.misspelled import misspelled
 
@@ -28,3 +31,33 @@ def test_nearest_to_one_that_is_there_is_not_another_one() -> None:
     assert misspelled(["virt_nics_profiles", "virt_nic_profiles"]) == []
     (sentence,) = misspelled(["virt_nics_profiles"])
     assert sentence.endswith("Did you mean virt_nic_profiles?")
+
+
+def test_the_hosts_that_have_it_are_named() -> None:
+    names = {
+        "hv1": ["virt_labels", "virt_memory_ration"],
+        "hv2": ["virt_label", "virt_memory_ration"],
+        # Of their own, beside the right one.
+        "hv3": ["virt_label", "virt_labels", "virt_memory_ration"],
+    }
+    ration = "virt_memory_ration: unknown variable. Did you mean virt_memory_ratio?"
+    assert misspelled(names) == [ration, "virt_label: unknown variable. Did you mean virt_labels? (hv2)"]
+    assert misspelled(names, everywhere=["virt_memory_ratio", "virt_label"]) == [
+        "virt_label: unknown variable. Did you mean virt_labels? (hv2)"
+    ]
+    assert misspelled({"hv1": [], "hv2": ["virt_tls_name"]}, KNOWN) == [
+        "virt_tls_name: unknown variable. Did you mean virt_tls_names? (hv2)"
+    ]
+
+
+def test_a_hypervisor_that_is_a_machine_itself_has_what_the_live_inventory_says() -> None:
+    machine = ["virt_uuid", "virt_image", "virt_hypervisor"]
+    assert misspelled({"hv1": machine, "hv2": ["virt_image"]}) == [
+        "virt_image: unknown variable. Did you mean virt_images? (hv2)"
+    ]
+
+
+@pytest.mark.parametrize("names", ["virt_label", 5, {"virt_label": ["ssd"], "virt_site": "prague"}])
+def test_what_are_no_names_is_refused(names: t.Any) -> None:
+    with pytest.raises(AnsibleFilterError, match="the input is not a list of names"):
+        misspelled(names)

@@ -314,3 +314,14 @@ def test_a_list_by_another_name_is_not_only_missing(tmp_path: Path) -> None:
     )
     assert "No machine is named. Give a list in virt_vms" in output
     assert "virt_vm: unknown variable. Did you mean virt_vms?" in output
+
+
+def test_what_is_misspelled_for_another_hypervisor_than_the_first_is_named_with_it(tmp_path: Path) -> None:
+    (tmp_path / "node.xml").write_text(NODE, encoding="utf-8")
+    uri = {"uri": f"test://{tmp_path}/node.xml"}
+    hosts = {"hv1": uri, "hv2": {**uri, "virt_memory_ration": 2}, "hv3": {**uri, "virt_label": ["ssd"]}}
+    vms = [{"name": "good1", "vcpus": 1, "memory": 128}]
+    output = provision(tmp_path, hosts, {"virt_vms": vms}, "--check")
+    assert "virt_label: unknown variable. Did you mean virt_labels? (hv3)" in output
+    assert "virt_memory_ration: unknown variable. Did you mean virt_memory_ratio? (hv2)" in output
+    assert "TASK [brine.virt.virt_provision : Get the facts" not in output
