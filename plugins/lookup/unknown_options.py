@@ -13,18 +13,18 @@ author:
   - brine.virt maintainers (@brine-virt)
 description:
   - Of the variables on the command line of the run (C(-e), also C(-e @FILE)), finds those that are probably meant for
-    one of a playbook's options. Either they are spelt nearly like it, or they are another word for it, such as
-    C(target) for C(to). If the option is given as well, the variable is taken to be the user's own. Returns a sentence
-    for each.
-  - Where the run is one of the collection's own playbooks, any other C(-e NAME=VALUE) that is not an option gets a
-    sentence as well. Passed over, it could have C(purge) delete what it was meant to keep.
+    one of a playbook's options, as they are spelt nearly like it. If the option is given as well, the variable is taken
+    to be the user's own. Returns a sentence for each.
+  - Where the run is one of the collection's own playbooks, what stands on the command line itself and not in a file
+    gets a sentence also if it is another word for an option, such as C(target) for C(to), or an option of another
+    playbook of the collection, because the playbook would do more than it was told to, or something else. So does any
+    other C(-e NAME=VALUE) that is not an option. Passed over, it could have C(purge) delete what it was meant to keep.
   - Other variables that are not options, in a file, as JSON or for a playbook of the site, are named in a warning, as
-    sites have their own. Names that begin with C(ansible_) are not checked, and of those with C(virt_) only what is
-    spelt nearly like a variable of the playbooks, such as C(virt_migrate_bandwith).
+    sites have their own, and may import several playbooks with different options. Names that begin with C(ansible_) are
+    not checked, and of those with C(virt_) only what is spelt nearly like a variable of the playbooks, such as
+    C(virt_migrate_bandwith).
   - Profiles in Salt's form that stand alone, as in C(virt.disk), get a sentence where the playbook makes machines.
   - Words that belong to no name, as the second one in C(-e title=SOME WORDS), get a sentence as well.
-  - An option of another playbook of the collection gets a sentence too, because the playbook would do more than it was
-    told to, or something else.
   - The playbooks of the collection use it.
 options:
   _terms:
@@ -41,6 +41,8 @@ options:
     default: {}
 seealso:
   - plugin: brine.virt.extra_vars
+    plugin_type: lookup
+  - plugin: brine.virt.site_playbooks
     plugin_type: lookup
   - plugin: brine.virt.misspelled
     plugin_type: filter
@@ -61,15 +63,13 @@ _raw:
   sample: ["target: unknown option. Did you mean to?"]
 """
 
-import os
 import typing as t
 
-from ansible import context
-from ansible.parsing.splitter import parse_kv
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
+from ansible_collections.brine.virt.plugins.plugin_utils._command_line import site_playbooks, written_names
 from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
     bare_profiles,
     lone_words,
@@ -78,10 +78,6 @@ from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
     mistaken_variables,
     unknown_words,
 )
-
-# How a playbook of the collection is called, and where its files are.
-_NAMES = "brine.virt."
-_FILES = "/ansible_collections/brine/virt/playbooks/"
 
 
 class LookupModule(LookupBase):
@@ -93,23 +89,13 @@ class LookupModule(LookupBase):
         # Ansible has read them once for the whole run, and gives them back from there.
         loader: t.Any = self._loader
         given = load_extra_vars(loader)
-        sentences, others = mistaken_options(given, [str(name) for name in terms])
+        options = [str(name) for name in terms]
+        words, mappings = (set(), set()) if site_playbooks() else written_names(loader.load)
+        sentences, others = mistaken_options(given, options, words | mappings)
         sentences += mistaken_variables(given) + lone_words(given) + bare_profiles(given, terms)
         sentences += mistaken_choices(given, self.get_option("choices"))
-        if all(map(_is_ours, context.CLIARGS.get("args", ()))):
-            typed = _typed_names()
-            sentences += unknown_words(others, typed, [str(name) for name in terms])
-            others = [name for name in others if name not in typed]
+        sentences += unknown_words(others, words, options)
+        others = [name for name in others if name not in words]
         if others:
             Display().warning(f"Not an option of this playbook: {', '.join(others)}")
         return sentences
-
-
-def _is_ours(playbook: str) -> bool:
-    return playbook.startswith(_NAMES) or _FILES in os.path.realpath(playbook)
-
-
-def _typed_names() -> set[str]:
-    """The names that stand as NAME=VALUE behind -e."""
-    texts = [str(text).strip() for text in context.CLIARGS.get("extra_vars", ())]
-    return {name for text in texts if text[:1] not in ("@", "/", ".", "[", "{") for name in parse_kv(text)}

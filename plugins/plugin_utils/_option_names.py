@@ -81,10 +81,14 @@ _VARIABLES = {
 _CLOSE = 0.85
 
 
-def mistaken_options(given: Collection[t.Any], options: Sequence[str]) -> tuple[list[str], list[str]]:
+def mistaken_options(
+    given: Collection[t.Any], options: Sequence[str], meant_for_it: Collection[str] | None = None
+) -> tuple[list[str], list[str]]:
     """A sentence for each name that is meant for an option which is not given, and the other names that are no option.
 
     given: names of all variables on the command line, where on may be true; options: those of the playbook.
+    meant_for_it: the names that can be meant for this playbook alone, all by default. The others may be the user's own,
+    or for another playbook, so that of them only what is spelt nearly like an option gets a sentence.
     """
     names = {str(name) for name in given if name is not True}
     free = [option for option in options if option not in names]
@@ -94,13 +98,15 @@ def mistaken_options(given: Collection[t.Any], options: Sequence[str]) -> tuple[
         sentences.append(f"true: unknown option, as YAML reads on and yes without quotes. {own}")
     for name in sorted(names - set(options)):
         if not name.startswith(_OTHERS) and name != _LONE:
-            meant = _meant(name, free)
-            if meant is None and name in _OF_PLAYBOOKS:
+            sure = meant_for_it is None or name in meant_for_it
+            meant = _meant(name, free, _OTHER_WORDS if sure else {})
+            if meant is None and sure and name in _OF_PLAYBOOKS:
                 sentences.append(f"{name}: this playbook does not have this option. {own}")
             elif meant is None:
                 others.append(name)
             else:
-                sentences.append(f"{name}: unknown option. Did you mean {meant}?")
+                hint = "" if sure else " If it is a variable of your own, give it another name."
+                sentences.append(f"{name}: unknown option. Did you mean {meant}?{hint}")
     return sentences, others
 
 
@@ -197,11 +203,11 @@ def _ended(hint: str) -> str:
     return hint if hint.endswith("?") else f"{hint}."
 
 
-def _meant(name: str, options: Sequence[str]) -> str | None:
+def _meant(name: str, options: Sequence[str], other_words: Mapping[str, Sequence[str]]) -> str | None:
     word = name.lower().replace("-", "_")
     for option in options:
         # Letters that changed places count for two with difflib, too many in a short word.
-        if word in (option, *_OTHER_WORDS.get(option, ())) or sorted(word) == sorted(option):
+        if word in (option, *other_words.get(option, ())) or sorted(word) == sorted(option):
             return option
     near = difflib.get_close_matches(word, options, n=1, cutoff=_CLOSE)
     return near[0] if near else None

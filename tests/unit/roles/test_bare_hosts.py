@@ -227,7 +227,7 @@ def test_a_time_that_a_role_would_refuse_late_is_refused_first(tmp_path: Path) -
 
 
 def test_what_is_misspelled_for_another_host_than_the_first_is_refused_with_it(tmp_path: Path) -> None:
-    users = {"virt_hypervisor_user": []}
+    users: dict[str, t.Any] = {"virt_hypervisor_user": []}
     hosts = {"hv1": {}, "hv2": {"virt_bridge_bridge": [], **users}, "hv3": users}
     assert (
         "(1) virt_tls_name: unknown variable. Did you mean virt_tls_names? "

@@ -56,6 +56,32 @@ def test_the_right_option_is_named(given: list[str], options: list[str], meant: 
     assert others == sorted(own)
 
 
+@pytest.mark.parametrize(
+    ("given", "options", "meant"),
+    [
+        # In a file, or for several playbooks: the user's own words, and options of another playbook.
+        ("domain name names host node target action ram interfaces machines", ["vm", "to", "memory", "nics"], {}),
+        ("domain host title timeout order description memory", [], {}),
+        ("vm stop tags force", [], {}),
+        ("hypervisr", ["vm", "hypervisor"], {"hypervisr": "hypervisor"}),
+        ("keepdisks tags form", ["vm", "tag", "keep_disks", "from"], {"keepdisks": "keep_disks", "tags": "tag"}),
+    ],
+)
+def test_of_what_may_be_meant_for_something_else_only_mistypings_are_refused(
+    given: str, options: list[str], meant: dict[str, str]
+) -> None:
+    typed = {"form"}
+    sentences, others = mistaken_options(given.split(), options, typed)
+    hint = "If it is a variable of your own, give it another name."
+    assert [one for one in sentences if "form" not in one] == [
+        f"{name}: unknown option. Did you mean {option}? {hint}" for name, option in sorted(meant.items())
+    ]
+    assert [one for one in sentences if "form" in one] == (
+        ["form: unknown option. Did you mean from?"] if "form" in given else []
+    )
+    assert others == sorted({*given.split()} - set(meant) - typed)
+
+
 @pytest.mark.parametrize("name", ["vm", "on", "tag", "in_state", "keep_disks", "file", "limit", "image", "autostart"])
 def test_what_is_meant_for_another_playbook_is_not_ignored(name: str) -> None:
     missing = f"{name}: this playbook does not have this option."
@@ -245,6 +271,23 @@ def test_a_word_of_the_command_line_that_is_no_option_ends_the_run(tmp_path: Pat
     assert "preserve_disks: unknown option. Its options: adopt, " in output, output
     assert "-e @FILE. Nothing was changed." in output, output
     assert "Not an option of this playbook: rack\n" in output, output
+    assert done.returncode == 2
+
+
+@pytest.mark.slow
+def test_a_word_of_ones_own_in_a_file_is_only_named(tmp_path: Path) -> None:
+    hosts = {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path)}}}
+    (tmp_path / "prod.yml").write_text("domain: example.org\nname: prod\ntitle: Production\n")
+    done = play(tmp_path, "maintenance", hosts, "-e", "@prod.yml")
+    output = done.stdout + done.stderr
+    assert "Not an option of this playbook: domain, name, title" in output, output
+    assert done.returncode == 0
+    done = play(tmp_path, "maintenance", hosts, "-e", "@prod.yml", "-e", "name=hv1")
+    assert "name: unknown option. Its options: begin, end, reason, start. A variable of your own" in done.stdout
+    assert done.returncode == 2
+    (tmp_path / "prod.yml").write_text("raeson: disk\n")
+    done = play(tmp_path, "maintenance", hosts, "-e", "@prod.yml")
+    assert "raeson: unknown option. Did you mean reason? If it is a variable of your own, give it" in done.stdout
     assert done.returncode == 2
 
 

@@ -1,0 +1,36 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the command line of the run has: the playbooks, and the names of variables that are not in a file."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from ansible import context
+from ansible.parsing.splitter import parse_kv
+
+# How a playbook of the collection is called, and where its files are.
+_NAMES = "brine.virt."
+_FILES = "/ansible_collections/brine/virt/playbooks/"
+
+
+def site_playbooks() -> list[str]:
+    """The playbooks on the command line that are none of the collection's, as they are written there."""
+    return [str(playbook) for playbook in context.CLIARGS.get("args", ()) if not _is_ours(str(playbook))]
+
+
+def _is_ours(playbook: str) -> bool:
+    return playbook.startswith(_NAMES) or any(_FILES in path(playbook) for path in (os.path.abspath, os.path.realpath))
+
+
+def written_names(load: t.Callable[[str], t.Any]) -> tuple[set[str], set[str]]:
+    """The names that stand as NAME=VALUE behind -e, and those in JSON or YAML there. What is in files is in neither.
+
+    load: reads JSON or YAML. Ansible has refused before what it cannot read.
+    """
+    texts = [str(text).strip() for text in context.CLIARGS.get("extra_vars", ())]
+    words = {str(name) for text in texts if text[:1] not in ("@", "/", ".", "[", "{") for name in parse_kv(text)}
+    mappings = [load(text) for text in texts if text[:1] in ("[", "{")]
+    return words, {str(name) for mapping in mappings if isinstance(mapping, dict) for name in mapping}

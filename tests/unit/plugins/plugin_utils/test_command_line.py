@@ -1,0 +1,42 @@
+# Copyright (c) 2026 brine.virt contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible import context
+from ansible.parsing.dataloader import DataLoader
+from ansible.utils.context_objects import CLIArgs
+
+from ansible_collections.brine.virt.plugins.plugin_utils._command_line import site_playbooks, written_names
+
+
+def test_playbooks_of_the_collection_are_known_by_name_and_by_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the collection, or the file, is a link."""
+    (tmp_path / "clone/playbooks").mkdir(parents=True)
+    (tmp_path / "ansible_collections/brine").mkdir(parents=True)
+    (tmp_path / "ansible_collections/brine/virt").symlink_to(tmp_path / "clone")
+    installed = tmp_path / "other/ansible_collections/brine/virt/playbooks"
+    installed.mkdir(parents=True)
+    (tmp_path / "link.yml").symlink_to(installed / "list.yml")
+    ours = ["brine.virt.list", "ansible_collections/brine/virt/playbooks/list.yml", str(tmp_path / "link.yml")]
+    own = ["site.yml", "playbooks/list.yml", "other.virt.list"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(context, "CLIARGS", CLIArgs({"args": (*ours, *own)}))
+    assert site_playbooks() == own
+    monkeypatch.setattr(context, "CLIARGS", CLIArgs({}))
+    assert site_playbooks() == []
+
+
+def test_names_on_the_command_line_are_told_from_those_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ("vm=web1 on='hv1 hv2'", "@own.yml", '{"target": 1, "b": 2}', "  force=yes", "[a, b]", "lone")
+    monkeypatch.setattr(context, "CLIARGS", CLIArgs({"extra_vars": given}))
+    assert written_names(DataLoader().load) == ({"vm", "on", "force", "_raw_params"}, {"target", "b"})
+    monkeypatch.setattr(context, "CLIARGS", CLIArgs({}))
+    assert written_names(DataLoader().load) == (set(), set())
