@@ -104,3 +104,12 @@ def test_an_option_of_one_import_is_no_mistake_for_another(tmp_path: Path) -> No
     said = site(tmp_path, "-e", "vm=web1 ednd=hv1", imported=imported)
     assert "ednd: unknown option. Did you mean end? If it is a variable of your own, give it another name." in said
     assert said.startswith("2 "), said
+
+
+def test_what_only_the_inventory_can_say_of_hypervisors_is_refused_in_the_vars_of_an_import(tmp_path: Path) -> None:
+    imported = [{"import_playbook": "brine.virt.balance", "vars": {"virt_memory_ratio": 2, "virt_policy": "pack"}}]
+    said = site(tmp_path, imported=imported)
+    assert "virt_memory_ratio: set in the vars of an import_playbook, where nothing reads it. Set it in" in said
+    assert said.startswith("2 ") and "TASK [Get the facts of the hypervisors]" not in said, said
+    imported = [{"import_playbook": "brine.virt.host_info"}]
+    assert "import_playbook" not in site(tmp_path, "-e", "virt_memory_ratio=2", imported=imported)

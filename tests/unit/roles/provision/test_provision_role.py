@@ -325,3 +325,18 @@ def test_what_is_misspelled_for_another_hypervisor_than_the_first_is_named_with_
     assert "virt_label: unknown variable. Did you mean virt_labels? (hv3)" in output
     assert "virt_memory_ration: unknown variable. Did you mean virt_memory_ratio? (hv2)" in output
     assert "TASK [brine.virt.virt_provision : Get the facts" not in output
+
+
+def test_what_only_the_inventory_can_say_of_hypervisors_is_not_ignored_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "node.xml").write_text(NODE, encoding="utf-8")
+    hosts = {"hv1": {"uri": f"test://{tmp_path}/node.xml", "virt_memory_ratio": 1.5, "virt_vcpu_ratio": 4}}
+    bare = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none", "start": False}
+    variables = {"virt_vms": [{**bare, "name": "new1"}], "virt_provision_wait": False}
+    role = {"role": "brine.virt.virt_provision", "vars": {"virt_memory_ratio": 2.0, "virt_labels": ["ssd"]}}
+    output = provision(tmp_path, hosts, variables, "--check", roles=[role])
+    where = "set in the vars of a play or a role, where nothing reads it. Set it in the inventory, such as in"
+    assert f"(1) virt_labels: {where} group_vars/hypervisors.yml, or with -e. (2) virt_memory_ratio: {where}" in output
+    assert "virt_vcpu_ratio:" not in output
+    # The same value everywhere, and the command line, which hostvars has as well.
+    role["vars"] = {"virt_memory_ratio": 1.5}
+    provision(tmp_path, hosts, variables, "--check", "-e", "virt_vcpu_ratio=2", roles=[role], fails=False)
