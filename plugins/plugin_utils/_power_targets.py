@@ -51,7 +51,8 @@ def power_targets(
     """
     machines, silent = machines_of(results)
     meant = {**given, "state": "running"} if unless_elsewhere else given
-    elsewhere = _may_run_elsewhere(machines, meant, last_seen or {}, {*hypervisors, *silent})
+    cloud = {*hypervisors, *silent}
+    elsewhere = _may_run_elsewhere(machines, meant, last_seen or {}, cloud)
     mistakes = Mistakes()
     with mistakes.noted():
         _check_known(given)
@@ -62,6 +63,12 @@ def power_targets(
     unknown = [name for name in asked if name not in results]
     for name in unknown:
         with mistakes.noted():
+            if name in cloud:
+                raise InputError(
+                    f"{name} does not take part in this run (--limit, virt_hypervisors)",
+                    where="on",
+                    hint="Name it there as well",
+                )
             raise NotFoundError(f"there is no hypervisor {name!r}", where="on", hint=one_of_these(name, results))
     scope = {host: records for host, records in machines.items() if not asked or host in asked}
     missing = {host: reason for host, reason in silent.items() if not asked or host in asked}

@@ -43,3 +43,25 @@ def test_names_of_any_shape(tmp_path: Path, playbook: str, variables: dict[str, 
     done = run_ansible(tmp_path, "-i", "hosts.yml", "--check", f"brine.virt.{playbook}", "-e", given)
     assert sentence in done.stdout, done.stdout + done.stderr
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("playbook", "variables", "sentence"),
+    [
+        ("maintenance", "end=hv1", "--limit hv2 leaves out hv1. Name it there as well, or run it without --limit."),
+        ("evacuate", "from=hv1", "--limit hv2 leaves out hv1. Name it there as well, or run it without --limit."),
+        ("evacuate", "from=hv2 to=hv1", "--limit hv2 leaves out hv1. Name it there as well, or run it without"),
+        ("evacuate", "from=hv3", "There is no hypervisor hv3. Known: hv2"),
+        ("restore", "vm=web1 src=/srv on=hv1", "on: --limit hv2 leaves out hv1. Name it there as well, or run it"),
+    ],
+)
+def test_a_hypervisor_that_the_limit_leaves_out_is_not_said_to_be_missing(
+    tmp_path: Path, playbook: str, variables: str, sentence: str
+) -> None:
+    connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    hosts = {"hypervisors": {"hosts": {"hv1": connection, "hv2": connection}}}
+    (tmp_path / "hosts.yml").write_text(json.dumps(hosts))
+    words = ("--check", "--limit", "hv2", "-e", variables, "-e", '{"ansible_become": false}')
+    done = run_ansible(tmp_path, "-i", "hosts.yml", f"brine.virt.{playbook}", *words)
+    assert sentence in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 2

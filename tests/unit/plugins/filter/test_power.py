@@ -212,6 +212,13 @@ def test_mistakes(given: dict[str, t.Any], sentence: str) -> None:
     assert found["targets"] == {}
 
 
+def test_a_hypervisor_that_was_not_asked_is_not_said_to_be_missing() -> None:
+    found = targets(state="stopped", on="hv9", hypervisors=["hv1", "hv2", "hv9"])
+    assert found["errors"] == [
+        "on: hv9 does not take part in this run (--limit, virt_hypervisors). Name it there as well"
+    ]
+
+
 def test_all_mistakes_are_said_at_once() -> None:
     assert len(targets(vm="a,b", state="off", timeout="x")["errors"]) == 4
 
