@@ -115,3 +115,19 @@ def test_a_name_that_libvirts_configuration_cannot_hold_is_refused_before_anythi
         done = run_ansible(tmp_path, "play.yml", "-e", "@given.yml")
         assert (done.returncode != 0) is is_refused, done.stdout + done.stderr
         assert ("virt_tls_allowed_names: a pattern holds" in done.stdout + done.stderr) is is_refused
+
+
+@pytest.mark.slow
+def test_the_controllers_certificate_is_made_as_the_user_who_runs_the_play(tmp_path: Path) -> None:
+    """Whatever the inventory says for all hosts, which counts for localhost as well, and outranks keywords."""
+    tasks = yaml.safe_load((ROLE / "tasks/certificates.yml").read_text(encoding="utf-8"))[0]["block"]
+    issue = next(task for task in tasks if task["name"] == "Issue a client certificate for the controller")
+    elsewhere = {"ansible_become": True, "ansible_become_exe": "/no/sudo", "ansible_python_interpreter": "/no/python"}
+    inventory = {"all": {"hosts": {"hv1": {}}, "vars": {**elsewhere, "ansible_connection": "ssh"}}}
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    given = {"virt_tls_client_name": "alice", "virt_tls_client_folder": str(tmp_path / "pki"), "__virt_tls_answers": {}}
+    play = {"hosts": "hv1", "gather_facts": False, "become": True, "vars": given, "tasks": [issue]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "pki/clientcert.pem").exists(), sorted(tmp_path.rglob("*"))
