@@ -92,11 +92,12 @@ def _misspelled(given: set[str], known: Collection[str] | None, near: dict[str, 
     return sentences
 
 
-def said_by_hosts(facts: t.Any, words: t.Any = ()) -> list[str]:
+def said_by_hosts(facts: t.Any, words: t.Any = (), variables: t.Any = None) -> list[str]:
     """A sentence for each host that answers with variables of its own; said_by_hosts.yml describes it."""
-    if not isinstance(facts, Mapping):
-        raise AnsibleFilterError(f"brine.virt.said_by_hosts: {facts!r} is not a mapping")
-    named = {str(host): own_words(names, list(words)) for host, names in facts.items()}
+    if not isinstance(facts, Mapping) or not isinstance(variables or {}, Mapping):
+        raise AnsibleFilterError("brine.virt.said_by_hosts: the input or variables is not a mapping")
+    known = {host: frozenset(map(str, names)) for host, names in (variables or {}).items()}
+    named = {str(host): own_words(names, list(words), known.get(host)) for host, names in facts.items()}
     return [complaint(host, names) for host, names in named.items() if names]
 
 

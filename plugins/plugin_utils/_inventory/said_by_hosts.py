@@ -6,13 +6,16 @@
 Whatever a module answers as ``ansible_facts`` becomes a variable of its host, which outranks inventory and defaults of
 roles (INJECT_FACTS_AS_VARS). A hypervisor that was taken over could so choose what the controller reads, writes or
 signs for it, or whose name it goes by.
+
+A fact whose name begins with ``ansible_`` is among the facts without that, and a variable with it: what the module
+setup says of an interface virt-br0 is the fact virt_br0, and no variable of that name.
 """
 
 from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 
 from ansible.errors import AnsibleActionFail
 
@@ -27,12 +30,15 @@ _MAGIC = (MAGIC_VARIABLES - {"environment"}) | {
 }
 
 
-def own_words(facts: t.Any, words: Collection[str] = ()) -> list[str]:
+def own_words(facts: t.Any, words: Collection[str] = (), variables: Container[str] | None = None) -> list[str]:
     """The names among a host's facts that no host has to say: variables of this collection and of Ansible, and words.
 
-    words: names of other variables that the user sets.
+    words: names of other variables that the user sets. variables: the names of all that the host has; None if unknown.
     """
-    return sorted(name for name in map(str, facts or {}) if _OURS.match(name) or name in _MAGIC or name in words)
+    ours = {name for name in map(str, facts or {}) if _OURS.match(name) or name in words}
+    # Those of Ansible it may set later, so that a variable of the name proves nothing.
+    magic = {name for name in map(str, facts or {}) if name in _MAGIC}
+    return sorted(magic | {name for name in ours if variables is None or name in variables})
 
 
 def complaint(host: str, names: Collection[str], more: str = "") -> str:
@@ -46,7 +52,7 @@ def complaint(host: str, names: Collection[str], more: str = "") -> str:
 def require_own_word(task_vars: Mapping[str, t.Any] | None) -> None:
     """For actions that do for a host what only the user may ask for. Raises AnsibleActionFail with the variables."""
     variables = task_vars or {}
-    names = own_words(variables.get("ansible_facts"))
+    names = own_words(variables.get("ansible_facts"), variables=variables)
     if names:
         # Ansible itself says which one it is.
         host = "this host" if "inventory_hostname" in names else str(variables.get("inventory_hostname"))

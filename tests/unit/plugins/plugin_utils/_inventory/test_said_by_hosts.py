@@ -34,10 +34,22 @@ def test_facts_are_facts(facts: t.Any) -> None:
 def test_variables_of_ours_are_named() -> None:
     facts = {"virt_tls_names": ["hv2"], "distribution": "Debian", "__virt_tls_x": 1}
     with pytest.raises(AnsibleActionFail) as caught:
-        require_own_word({"inventory_hostname": "hv1", "ansible_facts": facts})
+        require_own_word({"inventory_hostname": "hv1", "ansible_facts": facts, **facts})
     assert caught.value.message.startswith(
         "hv1 answers with variables of its own, which Ansible prefers to yours: __virt_tls_x, virt_tls_names. Nothing "
     )
+
+
+def test_an_interface_is_none_of_them() -> None:
+    """Its fact is a variable by the name ansible_virt_br0 alone."""
+    facts = {"interfaces": ["virt-br0", "vm"], "virt_br0": {"device": "virt-br0"}, "vm": {"device": "vm"}}
+    variables = ["inventory_hostname", "ansible_virt_br0", "ansible_vm", "virt_vms"]
+    require_own_word({"ansible_facts": facts, **dict.fromkeys(variables)})
+    assert said_by_hosts({"hv1": facts}, ["vm"], {"hv1": variables}) == []
+    # Whoever says both is not believed, nor is one whose variables are not known.
+    for known in ({"hv1": [*variables, "vm", "virt_br0"]}, {}):
+        (sentence,) = said_by_hosts({"hv1": facts}, ["vm"], known)
+        assert "which Ansible prefers to yours: virt_br0, vm. " in sentence
 
 
 @pytest.mark.parametrize("name", ["inventory_hostname", "omit", "lookup", "search_path", "role_path"])
@@ -80,6 +92,26 @@ def test_a_host_that_takes_the_name_of_another_one_gets_nothing(tmp_path: Path) 
     # That is how Ansible is.
     assert "I am hv2" in done.stdout, done.stdout
     assert "this host answers with variables of its own" in done.stdout and done.returncode == 2, done.stdout
+
+
+@pytest.mark.slow
+def test_what_setup_says_of_an_interface_is_no_variable(tmp_path: Path) -> None:
+    """As setup answers, which cannot be asked here for an interface of that name."""
+    (tmp_path / "library").mkdir()
+    facts = {"ansible_interfaces": ["virt-seed"], "ansible_virt_seed": {"device": "virt-seed"}}
+    (tmp_path / "library/liar.py").write_text(LIAR.replace("FACTS", repr(facts)))
+    hosts = "{{ {'hv1': ansible_facts} | brine.virt.said_by_hosts([], {'hv1': hostvars.hv1 | list}) }}"
+    tasks = [
+        {"liar": {}},
+        {"ansible.builtin.debug": {"msg": "{{ ansible_facts.virt_seed.device }} " + hosts}},
+        {"brine.virt.virt_known_hosts": {**TASKS["virt_known_hosts"], "path": str(tmp_path / "keys")}},
+    ]
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"hv1": here}}}))
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml")
+    assert '"msg": "virt-seed []"' in done.stdout, done.stdout
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.slow
