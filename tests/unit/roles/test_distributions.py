@@ -267,6 +267,7 @@ SHOWN = """To be set up on ubuntu2404:
 
 
 def test_check_mode_shows_all_that_a_bare_host_would_get(hosts: Hosts) -> None:
+    (hosts.place / "debian.iso").write_bytes(bytes(4096))
     done = hosts.run("ubuntu2404", missing=True, **PLANNED)
     assert done.returncode == 0, done.stdout + done.stderr
     assert SHOWN.format(place=hosts.place) in done.stdout

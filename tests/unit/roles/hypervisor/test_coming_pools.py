@@ -25,10 +25,12 @@ HERE = {"name": "default-pool", "path": "/default-pool"}
 def check(directory: Path, *volumes: dict[str, t.Any], coming: str = "extra") -> t.Any:
     """The two tasks in check mode, on a hypervisor of libvirt's test driver."""
     found = yaml.safe_load((ROLE / "tasks/configure.yml").read_text(encoding="utf-8"))
+    variables = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
     uri = {"uri": "test:///default"}
     play = {
         "hosts": "localhost",
         "gather_facts": False,
+        "vars": {"__virt_hypervisor_volumes": variables["__virt_hypervisor_volumes"]},
         "module_defaults": {"brine.virt.virt_pool": uri, "brine.virt.virt_volume": uri},
         "tasks": [task for task in found if task["name"] in NAMES],
     }

@@ -45,9 +45,9 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hosts:
     return Hosts(tmp_path)
 
 
-def refusal(hosts: Hosts, **variables: t.Any) -> str:
+def refusal(hosts: Hosts, *, missing: bool = False, **variables: t.Any) -> str:
     """What a run that ends before its first change says."""
-    done = hosts.run("ubuntu2404", virt_hypervisor_qemu_conf={"max_core": 0}, **variables)
+    done = hosts.run("ubuntu2404", missing=missing, virt_hypervisor_qemu_conf={"max_core": 0}, **variables)
     assert done.returncode == 2, done.stdout + done.stderr
     assert " changed=0 " in done.stdout, done.stdout
     assert "Set what the kernel does for machines" not in done.stdout
@@ -74,6 +74,29 @@ def test_volumes_but_not_those_of_a_pool_that_is_to_come(hosts: Hosts) -> None:
     ]
     said = refusal(hosts, virt_hypervisor_volumes=volumes)
     assert said == ("virt_hypervisor_volumes[1].pool: there is no storage pool 'date'. Known: default-pool. " + NOTHING)
+
+
+TOOLS = {"name": "tools.iso", "pool": "default-pool", "src": "tools.iso", "format": "iso"}
+NO_FILE = "virt_hypervisor_volumes[0].src: there is no file tools.iso on the controller."
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_file_of_a_volume_is_missed_also_on_a_bare_host(hosts: Hosts, missing: bool) -> None:
+    """Elsewhere it would be missed when all but the bridges had been changed. What packages may bring is not missed."""
+    volumes = [TOOLS, {"name": "b.raw", "pool": "date" if missing else "data", "size": "8MiB", "format": "raw"}]
+    assert refusal(hosts, missing=missing, virt_hypervisor_volumes=volumes) == (
+        f"{NO_FILE} For a file on the hypervisor, use path. {NOTHING}"
+    )
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_file_of_a_volume_stands_where_the_user_stands(hosts: Hosts, missing: bool) -> None:
+    """Where Ansible itself looks comes after that: of a playbook of a collection that is in the collection."""
+    (hosts.place / "tools.iso").write_bytes(bytes(4096))
+    (hosts.place / "files").mkdir()
+    (hosts.place / "files/tools.iso").write_text("another one")
+    done = hosts.run("ubuntu2404", missing=missing, virt_hypervisor_volumes=[{**TOOLS, "format": "raw"}])
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_is_right_is_looked_at_in_few_lines(hosts: Hosts) -> None:
