@@ -21,7 +21,7 @@ from .checks import (
     uplink_difference,
     vlans_on,
 )
-from .managers.choice import choose_manager, made_by
+from .managers.choice import check_is_of, choose_manager, made_by
 from .managers.kernel import settings_of, vlan_difference
 from .managers.manager import Manager, Parts, WantedBridge, check_routes_are_known
 from .names import file_names
@@ -137,6 +137,7 @@ def _plan_existing(network: Network, spec: BridgeSpec, existing: Link) -> Guarde
         raise ConflictError(f"{existing.name} exists and is {kind}, not a bridge", hint="Give the bridge another name")
     differences = foreign_differences(network, spec, existing)
     manager = made_by(spec.name) if existing.kind == "bridge" else None
+    check_is_of(spec, manager)
     if manager is None:
         if differences:
             raise ConflictError(

@@ -72,6 +72,27 @@ def made_by(bridge: str) -> Manager | None:
     return next((manager for manager in MANAGERS if manager.made(bridge)), None)
 
 
+def check_is_of(spec: BridgeSpec, maker: Manager | None) -> None:
+    """Raise ConflictError where the spec of a bridge that is there names a manager that does not have it.
+
+    maker: whose files of ours it has, None where somebody else has made it.
+    """
+    if spec.manager == AUTO or (maker is not None and maker.name == spec.manager):
+        return
+    named = next(manager for manager in MANAGERS if manager.name == spec.manager)
+    if maker is not None:
+        raise ConflictError(
+            f"the bridge {spec.name} exists, but {maker.title} has it, and not {named.title}",
+            hint="The manager of an existing bridge is not changed: "
+            f"name {maker.name}, leave out manager, or remove the bridge first",
+        )
+    if not named.manages(spec.name):
+        raise ConflictError(
+            f"the bridge {spec.name} exists, but {named.title} does not manage it",
+            hint="It was not made by this role, so it is left as it is: leave out manager",
+        )
+
+
 def _other_manager() -> str:
     """In words, who seems to manage a link that none of ours does."""
     return next((name for unit, name in _OTHERS if is_active(unit)), "an unknown program")

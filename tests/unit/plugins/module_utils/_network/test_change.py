@@ -18,7 +18,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._network import change as planning
-from ansible_collections.brine.virt.plugins.module_utils._network.managers import choice, networkd
+from ansible_collections.brine.virt.plugins.module_utils._network.managers import choice, netplan, networkd
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd import Networkd
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.networkd_text import NetworkdSource
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import BridgeState, Link, Network, Route
@@ -254,6 +254,21 @@ def test_a_bond_that_has_lost_an_interface_does_not_undo_another_change(host: ob
     assert expected.members == ("eth0",)
     after = replace(state, links={**state.links, "br0": replace(bridge, bridge=BridgeState(stp=True))})
     assert planning.missing_on_bridge(after, expected) == []
+
+
+def test_the_manager_of_a_bridge_that_exists_is_not_silently_another_one(
+    host: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = planning.plan_bridge(network(ETH0), spec())
+    assert change is not None
+    put(change)
+    monkeypatch.setattr(choice, "MANAGERS", (networkd.NetworkdManager(), netplan.NetplanManager()))
+    bridge = link("br0", kind="bridge", addresses=ETH0.addresses, bridge=BridgeState())
+    state = network(bridge, link("eth0", master="br0"), default="br0")
+    assert planning.plan_bridge(state, spec(manager="networkd")) is None
+    words = "the bridge br0 exists, but systemd-networkd has it, and not netplan"
+    with pytest.raises(ConflictError, match=f"{words}. .* name networkd, leave out manager, or remove the bridge"):
+        planning.plan_bridge(state, spec(manager="netplan"))
 
 
 def test_another_manager_is_named(host: t.Callable[[Networkd | None], None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
 from ansible_collections.brine.virt.plugins.module_utils._network.managers import choice
-from ansible_collections.brine.virt.plugins.module_utils._network.managers.choice import choose_manager, made_by
+from ansible_collections.brine.virt.plugins.module_utils._network.managers.choice import (
+    check_is_of,
+    choose_manager,
+    made_by,
+)
 from ansible_collections.brine.virt.plugins.module_utils._network.managers.manager import Parts, WantedBridge
 from ansible_collections.brine.virt.plugins.module_utils._network.observe import Network, Route
 from ansible_collections.brine.virt.plugins.module_utils._network.spec import MANAGERS, BridgeSpec
@@ -111,6 +116,23 @@ def test_a_manager_that_is_not_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_has_made_a_bridge() -> None:
     found = made_by("br7")
     assert (found and found.name, made_by("br0")) == ("ifupdown", None)
+
+
+@pytest.mark.parametrize(
+    ("bridge", "name", "error"),
+    [
+        ("br7", "auto", None),
+        ("br7", "ifupdown", None),
+        ("br7", "netplan", "the bridge br7 exists, but IFUPDOWN has it, and not NETPLAN. The manager of an existing"),
+        # Of somebody else.
+        ("eth1", "auto", None),
+        ("eth1", "networkd", None),
+        ("eth3", "networkd", "the bridge eth3 exists, but NETWORKD does not manage it. It was not made by this role"),
+    ],
+)
+def test_a_bridge_that_exists_has_the_manager_that_is_named(bridge: str, name: str, error: str | None) -> None:
+    with contextlib.nullcontext() if error is None else pytest.raises(ConflictError, match=error):
+        check_is_of(BridgeSpec(bridge, manager=name), made_by(bridge))
 
 
 def test_all_names_of_a_spec_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
