@@ -86,7 +86,7 @@ def test_what_was_removed_is_no_longer_known_to_be_there(tmp_path: Path, uri: st
 
 
 def test_check_mode_shows_the_same(tmp_path: Path, uri: str) -> None:
-    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", "--check")
+    status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=1", "--check")
     assert (status, GOES in text) == (0, True), text
     assert "\nThis was a check: nothing was done.\n" in text and "Removed" not in text
 

@@ -136,7 +136,7 @@ def test_one_that_others_created_is_left_to_the_playbooks_that_have_an_option_fo
 
 def test_one_that_runs_is_shut_down_first_where_that_is_asked_for(tmp_path: Path) -> None:
     hosts = {"hv1": host(tmp_path, "hv1", {"old1": RUNNING})}
-    output = run(tmp_path, hosts, [{"name": "old1", "state": "absent"}], "-e", "stop=true", "-v")
+    output = run(tmp_path, hosts, [{"name": "old1", "state": "absent"}], "-e", "stop=1", "-v")
     assert goes_off("running", "shut down within 180 s") in output and changed(output) == 1
     assert '"shut down old1", "delete volume old1-system.qcow2 of pool default", "undefine old1"' in output
 
