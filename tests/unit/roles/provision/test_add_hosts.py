@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
+from ansible_collections.brine.virt.tests.unit.roles.provision.test_provision_role import OLD_NODE
 
 # Each starts whole runs of Ansible.
 pytestmark = pytest.mark.slow
@@ -129,6 +130,51 @@ def test_where_a_new_machine_was_seen_before_is_forgotten(tmp_path: Path) -> Non
     output = ansible(tmp_path, inventory, [ADD_HOSTS])
     found = known_hosts.read_text().splitlines()
     assert known[0] not in found and known[1] in found, output
+
+
+PROVISION = {
+    "hosts": "hypervisors",
+    "gather_facts": False,
+    "module_defaults": {"group/brine.virt.virt": {"uri": "{{ uri }}"}},
+    "tasks": [{"ansible.builtin.include_role": {"name": "brine.virt.virt_provision"}}],
+}
+
+
+def of_one_group(directory: Path, **variables: t.Any) -> dict[str, t.Any]:
+    """Two hypervisors, the first one with a machine of ours. variables: those of their group."""
+    for name, node in (("hv1", OLD_NODE), ("hv2", "<node><memory>16777216</memory></node>")):
+        (directory / f"{name}.xml").write_text(node, encoding="utf-8")
+    vms = [{"name": "old", "state": "present", "disk_profile": None, "nic_profile": None}]
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    hosts = {name: {"uri": f"test://{directory}/{name}.xml"} for name in ("hv1", "hv2")}
+    more = {"virt_vms": vms, "virt_seed": {"method": "none"}, **variables}
+    return {"hypervisors": {"hosts": hosts, "vars": {**here, **more}}, "all": {"vars": {"virt_known_hosts": "other"}}}
+
+
+def test_what_is_said_for_the_hypervisors_counts_on_the_controller(tmp_path: Path) -> None:
+    """Which is in none of their groups, and has what is said for all hosts."""
+    keys = tmp_path / "keys"
+    inventory = of_one_group(tmp_path, virt_known_hosts=str(keys), virt_provision_wait=False)
+    output = ansible(tmp_path, inventory, [PROVISION, ADD_HOSTS, SAY])
+    assert keys.read_text() == "# virt-00000000-0000-4000-8000-000000000002 brine.virt:hv1 old\n", output
+    assert not (tmp_path / "other").exists() and not (tmp_path / ".ssh").exists()
+    assert '"msg": "old at ' not in output, output
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_so_does_whether_addresses_that_guests_claim_are_trusted(tmp_path: Path, trusted: bool) -> None:
+    claims = made("web1", address_source="agent", nics=[], vcpus=1)
+    said = {"virt_provision_for_machines": {"trust_guest_addresses": trusted, "wait": True}}
+    inventory = {"hypervisors": {"hosts": {"hv1": {**hypervisor(claims), **said}}}}
+    output = ansible(tmp_path, inventory, [ADD_HOSTS, SAY])
+    assert f'"msg": "web1 at {"192.0.2.7" if trusted else "web1"}."' in output, output
+
+
+def test_two_files_of_host_keys_are_refused(tmp_path: Path) -> None:
+    inventory = of_one_group(tmp_path, virt_known_hosts="keys")
+    inventory["hypervisors"]["hosts"]["hv2"]["virt_known_hosts"] = "others"
+    output = ansible(tmp_path, inventory, [PROVISION])
+    assert "virt_known_hosts: not the same on all hypervisors: hv2 has another value than hv1. Set it in one" in output
 
 
 @pytest.mark.parametrize("source", ["ansible.cfg", "variable"])
