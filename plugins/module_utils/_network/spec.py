@@ -117,6 +117,11 @@ class BridgeSpec:
         return not (self.asks_dhcp4 or self.dhcp6 or self.accept_ra or self.of_family(6))
 
     @property
+    def listens(self) -> bool:
+        """Whether it listens to routers of IPv6, where ``addressing`` is said."""
+        return not self.silent and self.accept_ra is not False and not self.alone
+
+    @property
     def may_get_ipv6(self) -> bool:
         """Whether DHCP or a router may give it addresses of IPv6, where ``addressing`` is said."""
         return not self.alone and not self.silent and (self.dhcp6 is not False or bool(self.accept_ra))

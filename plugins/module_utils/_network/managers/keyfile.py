@@ -39,6 +39,7 @@ _GROUPS_REFUSED.update({"wifi": "a radio"})
 # long as it takes: dhcp-timeout in nm-settings-nmcli(5), and ra-timeout where there is no IPv4. Its retries stay as
 # many: a bridge whose address somebody else has fails at once, and would be made and deleted a dozen times a second.
 _FOR_EVER = "2147483647"
+_TIMEOUTS = ("dhcp-timeout", "ra-timeout")
 _METRIC = "route-metric"
 # What other programs have noted in a profile, such as that cloud-init has written it.
 _NOTES = "user"
@@ -237,6 +238,19 @@ def _ip(spec: BridgeSpec, version: int) -> Section:
     return _patient(Section(f"ipv{version}", tuple(entries)), alone=_method4(spec) == "disabled")
 
 
+def how_addressed(spec: BridgeSpec) -> dict[str, str]:
+    """How a bridge gets the addresses that its spec speaks of, as settings by their full names (``ipv4.method``).
+
+    Without the addresses themselves. Raises UnsupportedError for what NetworkManager cannot do.
+    """
+    return {
+        f"ipv{version}.{key}": value
+        for version in (4, 6)
+        for key, value in _ip(spec, version).entries
+        if key in ("method", *_TIMEOUTS)
+    }
+
+
 def _patient(group: Section, *, alone: bool) -> Section:
     """A group about addresses that waits for a DHCP server as long as it takes, unless it says how long.
 
@@ -244,9 +258,9 @@ def _patient(group: Section, *, alone: bool) -> Section:
     """
     said = dict(group.entries)
     how = (group.name, said.get("method"))
-    keys = ["dhcp-timeout"] if how in (("ipv4", "auto"), ("ipv6", "dhcp")) else []
+    keys = _TIMEOUTS[:1] if how in (("ipv4", "auto"), ("ipv6", "dhcp")) else ()
     if how == ("ipv6", "auto") and (alone or said.get("may-fail") == "false"):
-        keys = ["dhcp-timeout", "ra-timeout"]
+        keys = _TIMEOUTS
     return Section(group.name, (*group.entries, *((key, _FOR_EVER) for key in keys if key not in said)))
 
 
@@ -255,8 +269,7 @@ def _method4(spec: BridgeSpec) -> str:
 
 
 def _method6(spec: BridgeSpec) -> str:
-    listens = not spec.silent and spec.accept_ra is not False and not spec.alone
-    if listens:
+    if spec.listens:
         if spec.dhcp6 is False:
             raise UnsupportedError(
                 "NetworkManager asks DHCPv6 whenever a router's advertisement says so",

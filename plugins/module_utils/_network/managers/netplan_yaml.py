@@ -15,7 +15,8 @@ import typing as t
 from ..._base.errors import UnsupportedError
 from ..._model.spec.network import family
 from ..spec import STP_DELAY_SECONDS, BridgeSpec, Uplink
-from .manager import BY_HAND, refuse_servers
+from .keyfile import how_addressed
+from .manager import BY_HAND
 
 Yaml = dict[str, t.Any]
 # The kinds of definitions that can be a bridge's port.
@@ -37,6 +38,12 @@ _OF_THE_BRIDGE = frozenset(
 _ADDRESSING = _OF_THE_BRIDGE - {"optional", "critical", "routing-policy"}
 # NetworkManager deletes a bridge whose DHCP server is silent: see keyfile.py. netplan has no word of its own for it.
 _PATIENT = {"connection.autoconnect-retries": "0", "ipv4.dhcp-timeout": "2147483647"}
+# For whom netplan makes files, when it is not systemd-networkd.
+NETWORK_MANAGER = "NetworkManager"
+# A bridge of which nobody says anything, and that has no uplink to take something from. Where nothing is said, networkd
+# and the kernel give it an address of IPv6, and NetworkManager one of IPv4 (169.254.0.0/16).
+_NOTHING: Yaml = {"dhcp4": False, "dhcp6": False, "accept-ra": False, "link-local": []}
+_DISABLED = {"ipv4.method": "disabled", "ipv6.method": "disabled"}
 _REFUSED = {"auth": "a login (802.1X)", "openvswitch": "settings of Open vSwitch", "virtual-function-count": "SR-IOV"}
 
 
@@ -106,6 +113,10 @@ def with_bridge(
                 "macaddress": mac,
                 "parameters": {"mode": uplink.mode, "mii-monitor-interval": 100},
             }
+    if uplink is None or uplink.vlan is not None:
+        bridge.update(_NOTHING)
+        if renderer == NETWORK_MANAGER:
+            _pass_through(bridge, _DISABLED)
     bridge["interfaces"] = [_key(network, uplink.port)] if uplink else []
     if uplink is None:
         # Without a port it has no carrier until the first machine runs, and a boot is not to wait for that.
@@ -135,18 +146,31 @@ def with_spec(document: Yaml, spec: BridgeSpec, uplink: Uplink | None, *, render
         for key in _ADDRESSING & set(bridge):
             del bridge[key]
         bridge.update(_addressing(spec))
-        for version, asks in ((4, spec.asks_dhcp4), (6, spec.dhcp6)):
-            if renderer == "NetworkManager" and not asks and not spec.of_family(version):
-                refuse_servers(spec, version)
+        if renderer == NETWORK_MANAGER:
+            # netplan makes a method of the addresses alone: it knows neither «none» nor «listen to routers», nor what
+            # accept-ra and link-local say.
+            _pass_through(bridge, how_addressed(spec))
+        elif spec.listens and spec.dhcp6 is False:
+            raise UnsupportedError(
+                "netplan cannot say that DHCPv6 is not asked when a router's advertisement says so",
+                hint="For dhcp6: false, set accept_ra: false as well, or leave out manager",
+            )
         _be_patient(bridge, renderer)
     return changed
 
 
 def _be_patient(bridge: Yaml, renderer: str) -> None:
     """Have NetworkManager wait for a DHCP server, unless the bridge says how long."""
-    if renderer == "NetworkManager" and bridge.get("dhcp4"):
-        own = bridge.get("networkmanager") or {}
-        bridge["networkmanager"] = {**own, "passthrough": {**_PATIENT, **(own.get("passthrough") or {})}}
+    if renderer == NETWORK_MANAGER and bridge.get("dhcp4"):
+        _pass_through(bridge, _PATIENT)
+
+
+def _pass_through(bridge: Yaml, settings: t.Mapping[str, str]) -> None:
+    """Have settings in NetworkManager's profile of a bridge. All but the methods stay, where they are there already."""
+    own = bridge.get("networkmanager") or {}
+    kept = own.get("passthrough") or {}
+    methods = {key: value for key, value in settings.items() if key.endswith(".method")}
+    bridge["networkmanager"] = {**own, "passthrough": {**settings, **kept, **methods}}
 
 
 def _addressing(spec: BridgeSpec) -> Yaml:

@@ -42,21 +42,25 @@ STATIC: dict[str, t.Any] = {
 }
 
 
-def make(words: dict[str, t.Any], document: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+def make(
+    words: dict[str, t.Any], document: dict[str, t.Any] | None = None, *, renderer: str = "networkd"
+) -> dict[str, t.Any]:
     want = wanted(**words)
-    return with_bridge(document or STATIC, want.spec, uplink=want.uplink, mac=MAC, first="eth0")
+    return with_bridge(document or STATIC, want.spec, uplink=want.uplink, mac=MAC, first="eth0", renderer=renderer)
 
 
 @pytest.mark.parametrize("renderer", ["networkd", "NetworkManager"])
 @pytest.mark.parametrize("words", SPECS.values(), ids=SPECS)
 def test_netplan_makes_of_it_what_is_meant(
-    netplan_accepts: Accepts, tmp_path: Path, words: dict[str, t.Any], renderer: str
+    netplan_accepts: Accepts, judge: t.Callable[..., t.Any], tmp_path: Path, words: dict[str, t.Any], renderer: str
 ) -> None:
-    document = make(words)
+    document = make(words, renderer=renderer)
     document["network"]["renderer"] = renderer
     netplan_accepts(tmp_path, {"50-x.yaml": yaml.safe_dump(document, sort_keys=False)})
     if renderer != "networkd":
-        assert (tmp_path / "run/NetworkManager/system-connections/netplan-br0.nmconnection").exists()
+        profile = (tmp_path / "run/NetworkManager/system-connections/netplan-br0.nmconnection").read_text()
+        answer = judge("nmcli", "--offline", "connection", "modify", "connection.id", "x", data=profile)
+        assert answer.returncode == 0, answer.stderr + profile
         return
     folder = tmp_path / "run/systemd/network"
     want = wanted(**words)
@@ -70,9 +74,63 @@ def test_netplan_makes_of_it_what_is_meant(
     assert bridge["Network"].get("Address", []) == (addresses if taken else [])
     # A bridge without a port has no carrier, so that a boot would wait for it.
     assert bridge.get("Link", {}).get("RequiredForOnline") == (["no"] if want.spec.alone else None)
+    # As the role's own files for networkd have it.
+    is_silent = want.spec.silent if want.spec.addressing else want.source is None
+    assert (bridge["Network"]["LinkLocalAddressing"] == ["no"]) is is_silent
     netdev = sections(folder / "10-netplan-br0.netdev")
     assert netdev["NetDev"]["MACAddress"] == [MAC]
     assert netdev["Bridge"]["STP"] == [str(bool(want.spec.stp)).lower()]
+
+
+@pytest.mark.parametrize(
+    ("words", "methods"),
+    [
+        ({"dhcp4": False}, ("disabled", "disabled")),
+        ({"uplink": False}, ("disabled", "disabled")),
+        ({"uplink": {"vlan": 10, "link": "eth1"}}, ("disabled", "disabled")),
+        ({"uplink": False, "addresses": ["203.0.113.1/24"]}, ("manual", "disabled")),
+        ({"addresses": ["192.0.2.10/24"]}, ("manual", "disabled")),
+        ({"addresses": ["192.0.2.10/24"], "accept_ra": True}, ("manual", "auto")),
+        ({"dhcp4": True}, ("auto", "auto")),
+        ({"dhcp4": True, "accept_ra": False}, ("auto", "link-local")),
+        ({"dhcp4": False, "dhcp6": True, "accept_ra": False}, ("disabled", "dhcp")),
+        ({"addresses": ["2001:db8::7/64"], "accept_ra": True}, ("disabled", "auto")),
+        ({"addresses": ["2001:db8::7/64"], "accept_ra": False}, ("disabled", "manual")),
+        # As the uplink has it.
+        ({}, ("manual", "ignore")),
+    ],
+)
+def test_networkmanager_below_gets_the_methods_that_its_own_files_would_have(
+    netplan_accepts: Accepts, tmp_path: Path, words: dict[str, t.Any], methods: tuple[str, str]
+) -> None:
+    """netplan makes them of the addresses alone: the host got 169.254.0.0/16, or listened to a router."""
+    document = make(words, renderer="NetworkManager")
+    document["network"]["renderer"] = "NetworkManager"
+    netplan_accepts(tmp_path, {"50-x.yaml": yaml.safe_dump(document, sort_keys=False)})
+    profile = sections(tmp_path / "run/NetworkManager/system-connections/netplan-br0.nmconnection")
+    assert (profile["ipv4"]["method"], profile["ipv6"]["method"]) == ([methods[0]], [methods[1]])
+    want = wanted(**words)
+    assert with_spec(document, want.spec, want.uplink, renderer="NetworkManager") == document
+
+
+def test_how_networkmanager_gets_addresses_changes_with_the_spec() -> None:
+    made = make({"dhcp4": True}, renderer="NetworkManager")
+    made["network"]["bridges"]["br0"]["networkmanager"]["passthrough"]["ipv4.dhcp-timeout"] = "90"
+    want = wanted(addresses=["192.0.2.7/24"])
+    changed = with_spec(made, want.spec, want.uplink, renderer="NetworkManager")
+    passed = changed["network"]["bridges"]["br0"]["networkmanager"]["passthrough"]
+    # What somebody has written stays.
+    assert (passed["ipv4.method"], passed["ipv6.method"], passed["ipv4.dhcp-timeout"]) == ("manual", "disabled", "90")
+
+
+@pytest.mark.parametrize(
+    ("renderer", "who"), [("networkd", "netplan cannot say that DHCPv6"), ("NetworkManager", "NetworkManager asks")]
+)
+def test_that_dhcpv6_is_not_asked_can_only_be_said_where_nobody_listens(renderer: str, who: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"^{who}.* says so. For dhcp6: false, set accept_ra: false as well"):
+        make({"dhcp4": True, "dhcp6": False}, renderer=renderer)
+    assert make({"dhcp4": True, "dhcp6": False, "accept_ra": False}, renderer=renderer)
+    assert make({"addresses": ["192.0.2.7/24"], "dhcp6": False}, renderer=renderer)
 
 
 def sections(path: Path) -> dict[str, dict[str, list[str]]]:
@@ -131,7 +189,7 @@ def test_a_login_is_not_carried_over() -> None:
 
 
 def test_a_name_server_that_networkmanager_would_refuse_is_refused() -> None:
-    want = wanted(addresses=["192.0.2.7/24"], nameservers=["192.0.2.53", "2001:db8::53"], accept_ra=True)
+    want = wanted(addresses=["192.0.2.7/24"], nameservers=["192.0.2.53", "2001:db8::53"])
     assert make({"addresses": ["192.0.2.7/24"], "nameservers": ["2001:db8::53"]})
     with pytest.raises(UnsupportedError, match="no name server of IPv6 for br0.* nameservers: 2001:db8::53"):
         with_bridge(STATIC, want.spec, uplink=want.uplink, mac=MAC, first="eth0", renderer="NetworkManager")
