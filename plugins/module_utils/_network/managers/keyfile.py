@@ -258,7 +258,7 @@ def _patient(group: Section, *, alone: bool) -> Section:
     """
     said = dict(group.entries)
     how = (group.name, said.get("method"))
-    keys = _TIMEOUTS[:1] if how in (("ipv4", "auto"), ("ipv6", "dhcp")) else ()
+    keys: tuple[str, ...] = _TIMEOUTS[:1] if how in (("ipv4", "auto"), ("ipv6", "dhcp")) else ()
     if how == ("ipv6", "auto") and (alone or said.get("may-fail") == "false"):
         keys = _TIMEOUTS
     return Section(group.name, (*group.entries, *((key, _FOR_EVER) for key in keys if key not in said)))
