@@ -331,6 +331,35 @@ def test_what_is_labelled_or_readable_already_is_left(hosts: Hosts) -> None:
     assert '-"/data/vm\\[1\\]/" r,' in outcome(gone, "Let libvirt's helper read the pools")
 
 
+RESTORECON = """#!/bin/sh
+echo "$*" >>{place}/told
+case $1 in
+-Rniv) [ -e {place}/labelled ] || echo "Would relabel /data/vm[1]/a from x:x:var_t:s0 to x:x:virt_image_t:s0" ;;
+-Ri) touch {place}/labelled ;;
+esac
+"""
+
+
+def test_what_a_run_that_was_cut_off_has_not_labelled_is_labelled_by_the_next_one(hosts: Hosts) -> None:
+    """It stands in the policy, and not at the files."""
+    (hosts.place / "file_contexts.local").write_text(
+        "/data/vm\\[1\\](/.*)?    system_u:object_r:virt_image_t:s0\n/srv/web(/.*)? system_u:object_r:httpd_t:s0\n"
+    )
+    hosts._script("restorecon", RESTORECON.format(place=hosts.place))
+    pools = [{"name": "data", "path": "/data/vm[1]"}, {"name": "web", "path": "/srv/web"}]
+    done = hosts.run("rhel9", virt_hypervisor_pools=pools)
+    # What somebody else has labelled in another way is not looked at.
+    assert 'Would label for disks of machines (virt_image_t): /data/vm[1]"' in done.stdout, done.stdout
+    assert (hosts.place / "told").read_text() == "-Rniv /data/vm[1]\n"
+    selinux = {"ansible.builtin.include_role": {"name": "brine.virt.virt_hypervisor", "tasks_from": "selinux.yml"}}
+    (hosts.place / "play.yml").write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": [selinux]}]))
+    for changed in (1, 0):
+        done = run_ansible(hosts.place, "-i", "rhel9,", "play.yml", "-e", "@given.json")
+        assert f" changed={changed} " in done.stdout, done.stdout
+    told = (hosts.place / "told").read_text().splitlines()
+    assert told[1:] == ["-Rniv /data/vm[1]", "-Ri /data/vm[1]", "-Rniv /data/vm[1]"]
+
+
 def test_the_directory_of_a_pool_that_goes_is_not_labelled(hosts: Hosts) -> None:
     pools = [
         {"name": "default", "path": "/data/vms", "state": "active"},
@@ -356,7 +385,8 @@ def test_a_pool_that_is_not_started_has_no_directory_to_label_yet(hosts: Hosts) 
     (hosts.place / "play.yml").write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": [label]}]))
     pools = [{"path": f"{hosts.place}/missing", "pattern": "x"}, {"path": str(hosts.place), "pattern": "y"}]
     given = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    (hosts.place / "given.json").write_text(json.dumps({**given, "__virt_hypervisor_unlabelled": pools}))
+    paths = {"__virt_hypervisor_unlabelled": pools, "__virt_hypervisor_mislabelled": []}
+    (hosts.place / "given.json").write_text(json.dumps({**given, **paths}))
     done = run_ansible(hosts.place, "-i", "rhel9,", "play.yml", "-e", "@given.json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{hosts.place}/missing {hosts.place}" in (hosts.place / "told").read_text()
