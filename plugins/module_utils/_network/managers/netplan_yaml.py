@@ -114,7 +114,7 @@ def with_bridge(
                 "parameters": {"mode": uplink.mode, "mii-monitor-interval": 100},
             }
     if uplink is None or uplink.vlan is not None:
-        bridge.update(_NOTHING)
+        bridge.update(copy.deepcopy(_NOTHING))
         if renderer == NETWORK_MANAGER:
             _pass_through(bridge, _DISABLED)
     bridge["interfaces"] = [_key(network, uplink.port)] if uplink else []
