@@ -122,8 +122,10 @@ def test_the_controllers_certificate_is_made_as_the_user_who_runs_the_play(tmp_p
     """Whatever the inventory says for all hosts, which counts for localhost as well, and outranks keywords."""
     tasks = yaml.safe_load((ROLE / "tasks/certificates.yml").read_text(encoding="utf-8"))[0]["block"]
     issue = next(task for task in tasks if task["name"] == "Issue a client certificate for the controller")
-    elsewhere = {"ansible_become": True, "ansible_become_exe": "/no/sudo", "ansible_python_interpreter": "/no/python"}
-    inventory = {"all": {"hosts": {"hv1": {}}, "vars": {**elsewhere, "ansible_connection": "ssh"}}}
+    # As root, Ansible does not become root.
+    elsewhere = {"ansible_become": True, "ansible_become_user": "nobody", "ansible_become_exe": "/no/sudo"}
+    elsewhere.update(ansible_python_interpreter="/no/python", ansible_connection="ssh")
+    inventory = {"all": {"hosts": {"hv1": {}}, "vars": elsewhere}}
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory))
     given = {"virt_tls_client_name": "alice", "virt_tls_client_folder": str(tmp_path / "pki"), "__virt_tls_answers": {}}
     play = {"hosts": "hv1", "gather_facts": False, "become": True, "vars": given, "tasks": [issue]}
