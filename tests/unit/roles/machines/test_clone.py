@@ -29,6 +29,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="images are root's"),
 ]
 
+# Elsewhere it would be a playbook of the user's own, whose variables may be meant for another part of it.
+OURS = "ansible_collections/brine/virt/playbooks"
 MIB = 1024 * 1024
 NODE = """<node><memory>16777216</memory>
 {domains}
@@ -70,14 +72,14 @@ class Cloud:
         self.domains = [self.domain("web1")]
         # What virt-sysprep does takes libguestfs half a minute at least; in check mode nobody calls it.
         for source in PLAYBOOKS.rglob("*.yml"):
-            file = directory / "playbooks" / source.relative_to(PLAYBOOKS)
+            file = directory / OURS / source.relative_to(PLAYBOOKS)
             file.parent.mkdir(parents=True, exist_ok=True)
             content = yaml.safe_load(source.read_text(encoding="utf-8"))
             for play in content:
                 if "hosts" in play:
                     play.update({"become": False, "module_defaults": {"group/brine.virt.virt": {"uri": "{{ uri }}"}}})
             file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-        (directory / "roles").symlink_to(PLAYBOOKS.parent / "roles")
+        (directory / OURS).with_name("roles").symlink_to(PLAYBOOKS.parent / "roles")
 
     def domain(self, name: str, state: int = OFF, addresses: str = "") -> str:
         uuid = f"00000000-0000-4000-8000-{int(name[-1]):012}"
@@ -92,7 +94,7 @@ class Cloud:
         hosts = {"hypervisors": {"hosts": {"hv1": {**host, "uri": uri}}}}
         (self._directory / "hosts.yml").write_text(yaml.safe_dump(hosts), encoding="utf-8")
         options = [part for word in words for part in (["-e", word] if "=" in word or "{" in word else [word])]
-        done = run_ansible(self._directory, "-i", "hosts.yml", "playbooks/clone.yml", *options)
+        done = run_ansible(self._directory, "-i", "hosts.yml", f"{OURS}/clone.yml", *options)
         output = done.stdout + done.stderr
         assert done.returncode == status, output
         assert "changed=0" in output or "--check" in words
