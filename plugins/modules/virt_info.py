@@ -36,10 +36,12 @@ options:
     type: list
     elements: str
   state:
-    description: States of the machines to show, as in RV(machines[].state).
+    description:
+      - States of the machines to show, as in RV(machines[].state).
+      - V(saved) is those with RV(machines[].saved), whose state is V(shutoff).
     type: list
     elements: str
-    choices: [running, paused, shutoff, crashed, pmsuspended, blocked, shutdown, nostate]
+    choices: [running, paused, shutoff, saved, crashed, pmsuspended, blocked, shutdown, nostate]
   tag:
     description: Tags. A machine is shown if it has at least one of them.
     type: list
@@ -570,7 +572,7 @@ from ansible_collections.brine.virt.plugins.module_utils._module import (
     subset_choices,
 )
 
-_STATES = ["running", "paused", "shutoff", "crashed", "pmsuspended", "blocked", "shutdown", "nostate"]
+_STATES = ["running", "paused", "shutoff", "saved", "crashed", "pmsuspended", "blocked", "shutdown", "nostate"]
 
 
 def work(module: AnsibleModule) -> dict[str, t.Any]:

@@ -45,7 +45,10 @@ Record = dict[str, t.Any]
 
 @dataclass(frozen=True)
 class MachineSelection:
-    """Which machines are meant; None is every one. Several filters narrow: all of them have to fit."""
+    """Which machines are meant; None is every one. Several filters narrow: all of them have to fit.
+
+    states: as in a record, or ``saved`` for those whose memory is saved on disk, which are ``shutoff`` as well.
+    """
 
     names: tuple[str, ...] | None = None
     uuids: tuple[str, ...] | None = None
@@ -54,9 +57,14 @@ class MachineSelection:
 
     def fits(self, record: Record) -> bool:
         """Whether the state and the tags of a record are among those that are meant."""
-        if self.states is not None and record["state"] not in self.states:
+        if not self.has_state(record):
             return False
         return self.tags is None or not set(self.tags).isdisjoint(record.get("tags") or ())
+
+    def has_state(self, record: Record) -> bool:
+        """Whether the state of a record is among those that are meant."""
+        states = self.states
+        return states is None or record["state"] in states or bool(record["saved"] and "saved" in states)
 
     def names_it(self, domain: t.Any) -> bool:
         """Whether name and UUID are among those that are meant."""
@@ -139,7 +147,7 @@ def find_machines(
         if brief or selection.states is not None:
             records = _brief_records(conn, domains)
             if selection.states is not None:
-                records = [record for record in records if record["state"] in selection.states]
+                records = [record for record in records if selection.has_state(record)]
         names = [domain.name() for domain in domains] if records is None else [one["name"] for one in records]
     full = {
         "addresses": "addresses" in subsets,

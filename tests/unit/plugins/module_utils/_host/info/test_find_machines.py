@@ -153,6 +153,18 @@ def test_a_state_is_asked_for_before_the_machines_are_read(node_uri: str, calls:
     assert calls["XMLDesc"] == 1
 
 
+@pytest.mark.parametrize("subsets", [(), ("hardware",), DEFAULT_SUBSETS])
+def test_a_machine_with_saved_memory_is_found_by_both_of_its_states(node_uri: str, subsets: tuple[str, ...]) -> None:
+    limits = {"agent_timeout_seconds": 1, "timeout_seconds": 600}
+    found = {}
+    with open_connection(node_uri) as conn:
+        conn.lookupByName("web1").managedSave()
+        for state in ("saved", "shutoff", "running"):
+            selection = MachineSelection(states=(state,))
+            found[state] = names(find_machines(conn, selection, completed(subsets), pending=pending_of, **limits))
+    assert found == {"saved": ["web1"], "shutoff": ["db1", "half", "web1"], "running": []}
+
+
 def test_agents_are_asked_for_the_machines_of_the_tag_alone(node_uri: str, calls: collections.Counter[str]) -> None:
     assert names(find(node_uri, "addresses", selection=MachineSelection(tags=("other",)))) == []
     assert calls["interfaceAddresses"] + calls["networkLookupByName"] == 0
