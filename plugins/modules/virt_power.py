@@ -209,6 +209,44 @@ machines:
       returned: when it failed
       type: str
       sample: "it has not shut down within 180 s, though its guest agent was asked. Set force: true to power it off"
+    stages:
+      description:
+        - How far the guest is, in this order. The stages are V(defined), V(running), V(boot), V(lease), V(agent),
+          V(address), V(SSH) and V(cloud-init). A guest that is still booting, or that waits for cloud-init, often does
+          not hear that it is to shut down.
+      returned: when its guest has not done in time what it was asked
+      type: list
+      elements: dict
+      contains:
+        stage:
+          description: Name of the stage.
+          returned: always
+          type: str
+          sample: cloud-init
+        ok:
+          description: Whether it was reached. Null if that is unknown, or if it was not tried or is not needed.
+          returned: always
+          type: bool
+          sample: false
+        seen:
+          description: What was seen of it, as text.
+          returned: always
+          type: str
+          sample: running
+    serial_log_end:
+      description: The last lines of the serial console's log, which the guest has written.
+      returned: with RV(machines[].stages)
+      type: list
+      elements: str
+      sample: ["A stop job is running for Database (1min 3s / no limit)"]
+report:
+  description: A block of text for each machine with RV(machines[].stages), with these and the end of its serial log.
+  returned: when there are such machines
+  type: str
+  sample: |-
+    What was seen of web1:
+      defined     ok      yes
+      running     ok      yes
 delay_seconds:
   description:
     - How many seconds to wait before machines of the next order are started, on other hypervisors too. It is the
@@ -240,11 +278,13 @@ from ansible_collections.brine.virt.plugins.module_utils._module import (
     make_module,
     require_root,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.power.late import late_report, look_at_late
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.machines import carry_out, last_delay
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import CYCLED, REQUESTS, PowerRequest
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selected import plan_machines, preview
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.selection import PowerSelection
 from ansible_collections.brine.virt.plugins.module_utils._operations.step_watch import StepWatch
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import seen_as_result
 
 STATES = ["running", "paused", "shutoff", "saved", "crashed", "pmsuspended", "blocked", "shutdown", "nostate"]
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
@@ -298,8 +338,13 @@ def change_power(
             with StepWatch(progress) as watch:
                 watch.wait_for(f"to be {request.state}", at_work, "the delay before the next order")
                 carry_out(conn, results, request, stop=stop, at_work=at_work, **limits)
-    machines = [result.as_result() for result in results]
+        late = {} if module.check_mode or stop.is_set() else look_at_late(conn, results)
+    machines = [
+        {**result.as_result(), **(seen_as_result(late[result.machine.name]) if result.machine.name in late else {})}
+        for result in results
+    ]
     return {
+        **({"report": late_report(late.values())} if late else {}),
         "changed": any(machine["changed"] for machine in machines),
         "machines": machines,
         "delay_seconds": last_delay(results, request),

@@ -163,12 +163,16 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import visible
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import PROGRESS_FILE, progress_file
 from ansible_collections.brine.virt.plugins.module_utils._module import finish, make_module
 from ansible_collections.brine.virt.plugins.module_utils._operations.wait.machines import wait_for_machines
-from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import WaitState, headline, report
+from ansible_collections.brine.virt.plugins.module_utils._operations.wait.state import (
+    WaitState,
+    headline,
+    report,
+    seen_as_result,
+)
 
 
 def as_result(wait_state: WaitState) -> dict[str, t.Any]:
@@ -180,9 +184,8 @@ def as_result(wait_state: WaitState) -> dict[str, t.Any]:
         failed = wait_state.failed_stage
         result.update(
             failed_stage=None if failed is None else failed.name,
-            stages=[{"stage": stage.name, "ok": stage.ok, "seen": visible(stage.seen)} for stage in wait_state.stages],
             next_step=wait_state.next_step,
-            serial_log_end=list(wait_state.console.lines),
+            **seen_as_result(wait_state),
         )
         if wait_state.qemu_log:
             result["qemu_log_end"] = list(wait_state.qemu_log)

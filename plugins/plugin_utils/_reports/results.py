@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ...module_utils._base.errors import InputError
 from ...module_utils._model.spec.fields.units import format_size
 from .._placement.options import unseen_option
-from .table import Column, printable_line, table_lines
+from .table import Column, printable_line, printable_text, table_lines
 from .text import machines_of
 
 Machine = Mapping[str, t.Any]
@@ -83,8 +83,11 @@ def _report(
     broken = [
         printable_line(f"{one['name']} on {one['hypervisor']}: {failure(one)}") for one in machines if one["failed"]
     ]
+    # Of guests that have not done in time what they were asked.
+    blocks = [printable_text(str(result["report"])) for _host, result in heard if result.get("report")]
+    lines = [*table_lines(columns, map(row, machines)), *blocks, *reasons]
     return {
-        "text": "\n".join([*table_lines(columns, map(row, machines)), *reasons] or ["No machine is selected."]),
+        "text": "\n".join(lines or ["No machine is selected."]),
         "data": {"machines": machines, "left_out": silent},
         "failed": broken + reasons,
     }

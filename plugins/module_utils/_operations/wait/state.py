@@ -91,10 +91,14 @@ def headline(wait_state: WaitState, timeout_seconds: float) -> str:
 
 
 def block(wait_state: WaitState, timeout_seconds: float) -> str:
-    """The headline, a line for each stage, and the ends of its logs, each line of theirs marked."""
+    """The headline, and what was seen."""
+    return "\n".join([headline(wait_state, timeout_seconds), *seen_lines(wait_state)])
+
+
+def seen_lines(wait_state: WaitState) -> list[str]:
+    """A line for each stage, and the ends of its logs, each line of theirs marked."""
     width = max((len(stage.name) for stage in wait_state.stages), default=0)
-    lines = [headline(wait_state, timeout_seconds)]
-    lines += [f"  {stage.name:{width}}  {_WORDS[stage.ok]:6}  {stage.seen}" for stage in wait_state.stages]
+    lines = [f"  {stage.name:{width}}  {_WORDS[stage.ok]:6}  {stage.seen}" for stage in wait_state.stages]
     if wait_state.qemu_log:
         lines += ["  The end of QEMU's log:", *_marked(wait_state.qemu_log)]
     if wait_state.console.lines:
@@ -102,7 +106,15 @@ def block(wait_state: WaitState, timeout_seconds: float) -> str:
         lines += [f"  The end of its serial console, as the guest wrote it{where}:", *_marked(wait_state.console.lines)]
     elif wait_state.serial_log:
         lines.append(f"  Its serial console showed nothing ({wait_state.serial_log}).")
-    return "\n".join(visible(line).replace("\n", " ") for line in lines)
+    return [visible(line).replace("\n", " ") for line in lines]
+
+
+def seen_as_result(wait_state: WaitState) -> dict[str, t.Any]:
+    """The stages and the end of the serial console's log in the words of a module's result."""
+    return {
+        "stages": [{"stage": stage.name, "ok": stage.ok, "seen": visible(stage.seen)} for stage in wait_state.stages],
+        "serial_log_end": list(wait_state.console.lines),
+    }
 
 
 def report(wait_states: Sequence[WaitState], timeout_seconds: float) -> str:

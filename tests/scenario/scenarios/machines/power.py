@@ -190,6 +190,10 @@ def _deaf(cloud: Cloud) -> None:
         must(answer.status != 0, answer.text)
         words = f"{DEAF} on hv1: failed: it did not {verb} within 8 s: it is running, its guest agent is not connected"
         must(words in answer.one_line, f"the failure does not say it: {answer.text}")
+        seen = re.search(
+            rf"^What was seen of {DEAF}:\n  defined +ok +yes\n  running +ok +yes\n", answer.text, re.MULTILINE
+        )
+        must(seen is not None, f"it does not say how far the guest is: {answer.text}")
         waits = re.search(rf"^  hv1: to be {state}: .*{DEAF}.*, \d+ s so far$", answer.text, re.MULTILINE)
         must(waits is not None, f"it does not say meanwhile whom it waits for: {answer.text}")
         must(_process(cloud, "hv1", DEAF) == process, "it is another process than before")

@@ -385,3 +385,23 @@ def test_results_of_several_groups_are_one_report() -> None:
         "hv2: did not answer",
     ]
     assert report["failed"] == ["hv2: did not answer"]
+
+
+def test_how_far_a_late_guest_is_stands_below_the_table() -> None:
+    machine = {"name": "web1", "before": "running", "state": "running", "actions": [], "failed": True, "seconds": 8.0}
+    report = FILTERS["power_report"](
+        {
+            "hv1": {
+                "machines": [{**machine, "msg": "it did not shut down within 8 s"}],
+                "report": "What was seen of web1:\n  boot  -  not ended\n    | a\x1b[2J",
+            },
+            "hv2": {"failed": True, "msg": "did not answer"},
+        }
+    )
+    assert report["text"].splitlines()[2:] == [
+        "What was seen of web1:",
+        "  boot  -  not ended",
+        "    | a [2J",
+        "hv2: did not answer",
+    ]
+    assert report["failed"] == ["web1 on hv1: failed: it did not shut down within 8 s", "hv2: did not answer"]

@@ -15,9 +15,10 @@ import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
 
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import NotFoundError
 from ansible_collections.brine.virt.plugins.module_utils._host import locks as host_locks
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
-from ansible_collections.brine.virt.plugins.module_utils._operations.power import locks
+from ansible_collections.brine.virt.plugins.module_utils._operations.power import change, late, locks, wait
 from ansible_collections.brine.virt.plugins.module_utils._operations.power.plan import REQUESTS, Action
 from ansible_collections.brine.virt.plugins.modules import virt_power
 
@@ -91,6 +92,48 @@ def test_one_fails_and_the_others_go_on(call: Call, check_mode: bool) -> None:
         "web1": "running",
     }
     assert result["changed"] is True
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["there", "gone"])
+def test_a_guest_that_is_late_is_looked_at(call: Call, monkeypatch: pytest.MonkeyPatch, gone: bool) -> None:
+    def ignore(handle: t.Any) -> None:
+        if gone:
+            handle.undefine()
+
+    monkeypatch.setattr(wait, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setitem(change._CALLS, Action.SHUT_DOWN, ignore)
+    if gone:
+        # It is found by its handle until then.
+        monkeypatch.setattr(late, "find_domains", _not_there)
+    result = call(all=True, state="stopped", timeout=1)
+    by_name = {machine["name"]: machine for machine in result["machines"]}
+    assert by_name["web1"]["msg"].startswith("it did not shut down within 1 s: it is running")
+    assert {name for name, machine in by_name.items() if "stages" in machine} == (set() if gone else {"web1"})
+    if gone:
+        assert "report" not in result
+        return
+    stages = {stage["stage"]: (stage["ok"], stage["seen"]) for stage in by_name["web1"]["stages"]}
+    assert list(stages) == ["defined", "running", "boot", "lease", "agent", "address", "SSH", "cloud-init"]
+    assert stages["running"] == (True, "yes")
+    assert stages["boot"] == (None, "no serial console with a log")
+    assert by_name["web1"]["serial_log_end"] == []
+    first, *lines = result["report"].splitlines()
+    assert first == "What was seen of web1:"
+    assert [line.split()[0] for line in lines] == list(stages)
+    documented = yaml.safe_load(virt_power.RETURN)["machines"]["contains"]["stages"]["description"]
+    assert all(f"V({stage})" in " ".join(documented) for stage in stages)
+
+
+def _not_there(*_arguments: t.Any) -> None:
+    raise NotFoundError("there is no machine 'web1' on this hypervisor")
+
+
+def test_what_is_not_done_by_its_guest_is_not_looked_at(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setitem(change._CALLS, Action.SAVE, lambda _handle: None)
+    result = call(name="web1", state="saved", timeout=1)
+    assert "it did not save within 1 s" in result["msg"]
+    assert "report" not in result
 
 
 def test_selected_by_tag_and_state(call: Call) -> None:
