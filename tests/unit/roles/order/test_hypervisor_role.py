@@ -75,6 +75,20 @@ def test_only_the_named_keys_of_libvirt_guests_are_changed(tmp_path: Path) -> No
     assert file.read_text() == "ON_SHUTDOWN=shutdown\nPARALLEL_SHUTDOWN=8\nSHUTDOWN_TIMEOUT=600\n", done.stdout
 
 
+@pytest.mark.parametrize(("guests", "left"), [(True, "# Mine\nON_SHUTDOWN=shutdown\n"), (False, None)])
+def test_without_the_start_order_libvirt_guests_starts_machines_as_before(
+    tmp_path: Path, guests: bool, left: str | None
+) -> None:
+    (leaving,) = (task for name, task in tasks("no_start_order.yml").items() if "libvirt-guests" in name)
+    file = tmp_path / "libvirt-guests"
+    file.write_text(text := "# Mine\nON_BOOT=ignore\nON_SHUTDOWN=shutdown\n")
+    given = {"__virt_hypervisor_guests_file": str(file), "virt_hypervisor_libvirt_guests": guests}
+    for changed in (int(guests), 0):
+        done = run(tmp_path, leaving, **given, virt_hypervisor_start_order=False)
+        assert f"changed={changed} " in done.stdout and done.returncode == 0, done.stdout
+    assert file.read_text() == (left or text)
+
+
 @pytest.mark.parametrize(("family", "folder"), [("Debian", "default"), ("RedHat", "sysconfig"), ("Suse", "sysconfig")])
 def test_the_file_of_libvirt_guests(tmp_path: Path, family: str, folder: str) -> None:
     say = {"name": "say", "ansible.builtin.debug": {"msg": "{{ __virt_hypervisor_guests_file }}"}}
