@@ -47,8 +47,8 @@ except ImportError:
     LIBVIRT_IMPORT_ERROR = traceback.format_exc()
 
 DEFAULT_URI = "qemu:///system"
-# Also one with a slash that should have been escaped; what is no name and password is a host and its port.
-_URI_PASSWORD = re.compile(r"://[^/?#\s:@\[]*:(?!\d+/)(?P<password>[^?#\s]+)@")
+# Also one with characters that should have been escaped; what is no name and password is a host and its port.
+_URI_PASSWORD = re.compile(r"://[^/?#\s:@\[]*:(?!\d+[/?#])(?P<password>.+)@")
 # For opening a connection. A daemon that socket activation has to start first takes a few seconds.
 OPEN_SECONDS = 15.0
 # A peer that has not answered this often, at this interval, is taken for gone.

@@ -63,10 +63,12 @@ _PYTHON_WHEN_MISSING = (
 _AGENT = "qemu-guest-agent"
 # Debian and Ubuntu leave its start to udev, which has seen the agent's port before the package was there; RHEL starts
 # no service that it installs, and OpenRC none that is in no runlevel. --no-block: without the port, systemd would wait
-# for it for 90 s (DefaultDeviceTimeoutSec in systemd-system.conf(5)).
+# for it for 90 s (DefaultDeviceTimeoutSec in systemd-system.conf(5)). SUSE has another unit, which its package starts
+# by itself; a command that fails there would count as an error of cloud-init.
 _START_AGENT = (
     f"if [ -d /run/systemd/system ]; then systemctl --no-block start {_AGENT}; "
-    f"elif command -v rc-service >/dev/null 2>&1; then rc-update add {_AGENT} default && rc-service {_AGENT} start; fi"
+    f"elif command -v rc-service >/dev/null 2>&1; then rc-update add {_AGENT} default && rc-service {_AGENT} start; "
+    "fi || :"
 )
 
 

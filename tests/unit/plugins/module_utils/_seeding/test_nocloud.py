@@ -133,6 +133,7 @@ def test_a_machine_whose_seed_installed_the_agent_before_is_not_outdated() -> No
     assert seed_digest(spec) == "4861c3336a98bd19408da87f6eb2864b5386c2be4d53005507416059fb0385c9"
 
 
+@pytest.mark.parametrize("status", [0, 5])
 @pytest.mark.parametrize(
     ("init", "commands"),
     [
@@ -141,15 +142,16 @@ def test_a_machine_whose_seed_installed_the_agent_before_is_not_outdated() -> No
         ("none", []),
     ],
 )
-def test_how_the_agent_is_started(tmp_path: Path, init: str, commands: list[str]) -> None:
-    """By whatever starts services in the guest, and nothing fails where nothing does."""
+def test_how_the_agent_is_started(tmp_path: Path, init: str, commands: list[str], status: int) -> None:
+    """By whatever starts services in the guest, and nothing fails where nothing does, or has such a unit."""
     script = documents(seed={"packages": ["qemu-guest-agent"]})["user-data"]["runcmd"][1][2]
     running = tmp_path / "run"
     script = script.replace("/run/systemd/system", str(running))
     if init == "systemd":
         running.mkdir()
     for name in {"systemd": ["systemctl"], "openrc": ["rc-update", "rc-service"], "none": []}[init]:
-        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/ran\n')
+        exits = 0 if name == "rc-update" else status
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/ran\nexit {exits}\n')
         (tmp_path / name).chmod(0o755)
     sh = shutil.which("sh")
     assert sh is not None

@@ -54,6 +54,8 @@ def test_what_is_said_of_hypervisors_is_always_asked_for() -> None:
         ({"hypervisors": {"hv1": "qemu+ssh://root:s3cret@hv1/system"}}, "hypervisors.hv1"),
         ({"hypervisors": {"hv1": "root:s3cret@hv1"}}, "hypervisors.hv1"),
         ({"hypervisors": {"hv1": "qemu+ssh://root:s3/cret@hv1/system"}}, "hypervisors.hv1"),
+        ({"hypervisors": {"hv1": "qemu+ssh://root:s3#c?ret@hv1/system"}}, "hypervisors.hv1"),
+        ({"hypervisors": {"hv1": "root:s3 cret@hv1"}}, "hypervisors.hv1"),
         ({"hypervisors": ["qemu+ssh://root:s3cret@hv1/system"]}, r"hypervisors\[0\]"),
         ({"hypervisors": "hv2, root:s3cret@hv1"}, r"hypervisors\[1\]"),
         ({"hypervisors": ["hv1"], "user": "root:s3cret"}, "user"),
