@@ -47,12 +47,14 @@ def power_targets(
     their names; what is None was not given, and a machine may be given by its UUID. last_seen: by machine, the
     hypervisors that it is known on by other means; hypervisors: all of the cloud, also those that were not asked.
     unless_elsewhere: machines that are off are left as they are where they may run on one of those, whatever the state
-    is called. Raises InputError for what is no such mapping.
+    is called, unless the machine is named with its hypervisor. Raises InputError for what is no such mapping.
     """
     machines, silent = machines_of(results)
     meant = {**given, "state": "running"} if unless_elsewhere else given
     cloud = {*hypervisors, *silent}
-    elsewhere = _may_run_elsewhere(machines, meant, last_seen or {}, cloud)
+    # Who names a hypervisor to start all there says which ones are meant; to do something else with all, does not.
+    named = bool(_words(given.get("on")) and (_words(given.get("vm")) or not unless_elsewhere))
+    elsewhere = {} if named else _may_run_elsewhere(machines, meant, last_seen or {}, cloud)
     mistakes = Mistakes()
     with mistakes.noted():
         _check_known(given)
@@ -114,12 +116,12 @@ def _may_run_elsewhere(
     """The machines that are off on a hypervisor, were seen on one that says nothing now, and are to be started: why
     they are not, in words, by hypervisor and name. What stands here may be an old definition of one that runs there.
 
-    Naming the hypervisor says which one is meant. One that has left the inventory counts only while another one says
+    One that has left the inventory counts only while another one says
     nothing, which may be it under another name: a machine that was off when it was moved away from there is still known
     there unless the file of host keys was brought up to date between the two, and that file may be another account's or
     another cloud's.
     """
-    if given.get("state") != "running" or _words(given.get("on")):
+    if given.get("state") != "running":
         return {}
     silent = sorted(one for one in hypervisors if one not in machines)
     found = {}

@@ -275,6 +275,27 @@ def started_twice(
     )
 
 
+def namesake(found: str, seen: Sequence[str | None], hosts: t.Container[str], silent: Mapping[str, str]) -> str | None:
+    """A clause that says where a machine is besides, as far as anybody knows; None where it is found alone.
+
+    found: the hypervisor that has it, of those which answered. seen, hosts, silent: as in unseen; one that has left the
+    inventory counts only while another one says nothing, which may be it under another name.
+    """
+    others = [host for host in silent_among(seen, silent) if host != found]
+    if others:
+        home = next(iter(seen), None)
+        at_reading = f"was on {home} when the inventory was read"
+        before = at_reading if others == [home] else f"was seen on {' and '.join(others)} before"
+        return f"{before}, {no_answer(others, silent)}"
+    left = left_among(seen, hosts)
+    if not left or not silent:
+        return None
+    return (
+        f"was seen on {' and '.join(left)} before, {not_there(left)}, and {' or '.join(silent)}, "
+        f"{no_answer(silent, silent)}, may be the same one"
+    )
+
+
 def silent_among(seen: t.Iterable[str | None], silent: Mapping[str, str]) -> list[str]:
     """Those of the hypervisors where a machine was seen that did not answer."""
     return [host for host in dict.fromkeys(seen) if host is not None and host in silent]

@@ -17,12 +17,12 @@ from .shared_storage import SharedStorage
 
 LISTED_TWICE = "look like one hypervisor that the inventory has twice: take out one of these names"
 # How the reason begins of one that the user has left out of the run.
-_NOT_ASKED = "it was not asked"
+NOT_ASKED = "it was not asked"
 
 
 def was_asked(reason: str) -> bool:
     """Whether a hypervisor of which nothing is known was asked at all."""
-    return not reason.startswith(_NOT_ASKED)
+    return not reason.startswith(NOT_ASKED)
 
 
 def reasons_against(silent: Mapping[str, str]) -> dict[str, str]:

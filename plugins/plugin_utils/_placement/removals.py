@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...module_utils._base.errors import ConflictError, InputError, VirtError
 from ...module_utils._model.spec.machine import Machine
 from .._one_home import one_home
 from .capacity import HostCapacity
-from .homes import between_two, homes_of, may_have_moved, no_answer, not_removed, silent_among
+from .homes import between_two, homes_of, may_have_moved, namesake, no_answer, not_removed, silent_among
 from .options import PlacementOptions
 
 
@@ -59,9 +59,10 @@ def find_removals(
             found.problems[index] = exc
             continue
         seen = [homes.get(machine.name), *(last_seen or {}).get(machine.name, ())]
-        unseen = _unseen(machine, home, silent, options, seen)
+        hosts = {*capacities, *silent}
+        unseen = _unseen(machine, home, hosts, silent, options, seen)
         if unseen is None and home is None:
-            unseen = not_removed(machine, {*capacities, *silent}, options, seen)
+            unseen = not_removed(machine, hosts, options, seen)
         if unseen is not None:
             found.refused[index] = unseen
         elif home is None:
@@ -96,14 +97,15 @@ def _home(
 def _unseen(
     machine: Machine,
     found: str | None,
+    hosts: Container[str],
     silent: Mapping[str, str],
     options: PlacementOptions,
     seen: Sequence[str | None],
 ) -> tuple[str | None, str] | None:
     """Why it is not known whether a machine is there, or which one of its name is meant; None where it is known.
 
-    found: the hypervisor that has it, of those which answered. seen: where it was when the inventory was read, None
-    where that had it nowhere, and then where it is known to be by other means.
+    found: the hypervisor that has it, of those which answered. hosts: all hypervisors. seen: where it was when the
+    inventory was read, None where that had it nowhere, and then where it is known to be by other means.
     """
     asked, home = machine.hypervisor, next(iter(seen), None)
     placed = options.places_unseen(machine.name)
@@ -114,14 +116,12 @@ def _unseen(
         lost = found is None and not placed
         hosts = list(silent) if lost and may_have_moved(seen, silent) else silent_among(seen, silent) if lost else []
     elif found is not None:
-        others = [host for host in silent_among(seen, silent) if host != found]
-        if asked is not None or not others:
+        other = None if asked is not None else namesake(found, seen, hosts, silent)
+        if other is None:
             return None
-        at_reading = f"on {home} when the inventory was read"
-        before = at_reading if others == [home] else f"seen on {' and '.join(others)} before"
         return None, (
-            f"it is to be removed, and is on {found}, but was {before}, {no_answer(others, silent)}: there may be two "
-            f"of this name. Set hypervisor: {found} if that one is to go"
+            f"it is to be removed, and is on {found}, but {other}: there may be two of this name. Set hypervisor: "
+            f"{found} if that one is to go"
         )
     else:
         hosts = [asked] if asked is not None else [home] if home in silent and home is not None else list(silent)

@@ -13,6 +13,8 @@ from collections.abc import Container, Mapping, Sequence
 from ...module_utils._base.errors import InputError, Mistakes, one_of_these
 from ...module_utils._operations.purge.refusal import ACTIVE, FOREIGN, SAVED, UNABLE
 from .._one_home import one_home
+from .._placement.homes import namesake
+from .._placement.hosts import NOT_ASKED
 from .table import printable_line
 from .text import split_answers
 
@@ -74,7 +76,9 @@ def choose_purges(
                 lines.append(_absent(name, answered, unasked))
                 lines += _elsewhere(name, (last_seen or {}).get(name, ()), {*results, *unasked})
                 continue
-            _require_only_one(name, hypervisor, silent, homes or {}, (last_seen or {}).get(name, ()))
+            if on is None:
+                seen = [(homes or {}).get(name), *(last_seen or {}).get(name, ())]
+                _require_only_one(name, hypervisor, seen, results, {**silent, **dict.fromkeys(unasked, NOT_ASKED)})
             result = answered[hypervisor][name]
             if result.get("failed"):
                 raise InputError(f"{hypervisor}: {_refusal(result, hints)}")
@@ -97,21 +101,17 @@ def choose_purges(
 
 
 def _require_only_one(
-    name: str, found: str, silent: Mapping[str, str], homes: Mapping[str, str], seen: Sequence[str]
+    name: str, found: str, seen: Sequence[str | None], asked: Container[str], silent: Mapping[str, str]
 ) -> None:
-    """Raise InputError for a machine that was seen before on a hypervisor which does not answer now."""
-    home = homes.get(name, found)
-    if home != found and home in silent:
-        before = f"was on {home} when the inventory was read"
-    elif unheard := [host for host in seen if host != found and host in silent]:
-        before = f"was seen on {' and '.join(unheard)} before"
-    else:
-        return
-    raise InputError(
-        f"machine {name!r} is on {found}, but {before}, which does not answer: there may be two of this name",
-        where="vm",
-        hint=f"Add -e on={found} if that one is to go",
-    )
+    """Raise InputError for a machine that was seen before on a hypervisor which says nothing now, or was not asked."""
+    hosts = {host for host in seen if host is not None and (host in asked or host in silent)}
+    other = namesake(found, seen, hosts, silent)
+    if other is not None:
+        raise InputError(
+            f"machine {name!r} is on {found}, but {other}: there may be two of this name",
+            where="vm",
+            hint=f"Add -e on={found} if that one is to go",
+        )
 
 
 def _absent(name: str, answered: Mapping[str, _Found], unasked: Sequence[str]) -> str:

@@ -278,6 +278,9 @@ def test_what_may_run_on_a_hypervisor_that_says_nothing_is_not_started(silent: d
         # Whoever means a snapshot is not told to start it.
         other = targets(cloud, state="reset", unless_elsewhere=True, **given, **known)["left_out"]["web1 on hv1"]
         assert other.startswith("it was left as it is, as it may run on hv3") and other.endswith("-e vm=web1 -e on=hv1")
+    # Who has all of a hypervisor backed up has said nothing of this one.
+    nightly = targets(cloud, state="reset", unless_elsewhere=True, on="hv1", **known)
+    assert (nightly["targets"], set(nightly["left_out"])) == ({}, {"web1 on hv1", "web3 on hv1"})
     # The user knows where it is; what runs, runs there; and what is stopped runs nowhere.
     assert targets(cloud, vm="web1", on="hv1", state="running", **known)["targets"] == {"hv1": ["web1"]}
     assert targets(cloud, vm="web1", state="stopped", **known)["targets"] == {"hv1": ["web1"]}

@@ -179,9 +179,18 @@ def test_one_that_is_known_on_a_silent_hypervisor_is_not_removed_elsewhere() -> 
         "it is to be removed, and is on hv1, but was seen on hv2 and hv3 before, which did not answer: there may be "
         "two of this name. Set hypervisor: hv1 if that one is to go"
     )
-    for entry, known in (({"hypervisor": "hv1"}, seen), ({}, {"last_seen": {"web1": ["hv1", "hv9"]}})):
-        result = run([gone("web1", **entry)], hosts, **known)
+    # It is said which one is meant; it was seen on one that has left, and all others answer.
+    heard = {"hv1": hypervisor(record("web1")), "hv2": hypervisor()}
+    elsewhere = {"last_seen": {"web1": ["hv1", "hv9"]}}
+    for entry, there, known in (({"hypervisor": "hv1"}, hosts, seen), ({}, heard, elsewhere)):
+        result = run([gone("web1", **entry)], there, **known)
         assert (result["removals"], result["refused_machines"]) == ({"hv1": ["web1"]}, [])
+    (refused,) = run([gone("web1")], hosts, **elsewhere)["refused_machines"]
+    assert refused["why"] == (
+        "it is to be removed, and is on hv1, but was seen on hv9 before, which is not among the hypervisors now, and "
+        "hv2 or hv3, which did not answer, may be the same one: there may be two of this name. Set hypervisor: hv1 if "
+        "that one is to go"
+    )
 
 
 def test_those_that_are_to_be_off_are_named() -> None:

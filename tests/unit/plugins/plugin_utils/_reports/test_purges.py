@@ -175,7 +175,7 @@ def test_one_that_runs_is_switched_off_first() -> None:
 def test_one_that_was_elsewhere_when_the_inventory_was_read() -> None:
     results = {"hv1": answered(machine("web1")), "hv2": SILENT}
     sentence = (
-        "vm: machine 'web1' is on hv1, but was on hv2 when the inventory was read, which does not answer: there may be "
+        "vm: machine 'web1' is on hv1, but was on hv2 when the inventory was read, which did not answer: there may be "
         "two of this name. Add -e on=hv1 if that one is to go"
     )
     assert errors(results, ["web1"], homes={"web1": "hv2"}) == [sentence]
@@ -191,16 +191,44 @@ def test_one_that_was_elsewhere_when_the_inventory_was_read() -> None:
 def test_one_that_is_known_on_a_hypervisor_that_is_silent() -> None:
     results = {"hv1": answered(machine("web1")), "hv2": SILENT, "hv3": answered(absent("web1"))}
     sentence = (
-        "vm: machine 'web1' is on hv1, but was seen on hv2 before, which does not answer: there may be two of this "
+        "vm: machine 'web1' is on hv1, but was seen on hv2 before, which did not answer: there may be two of this "
         "name. Add -e on=hv1 if that one is to go"
     )
     assert errors(results, ["web1"], last_seen={"web1": ["hv1", "hv2", "hv3"]}) == [sentence]
     # The inventory that was read then has it on the one that answers: that does not tell how many there are.
     assert errors(results, ["web1"], homes={"web1": "hv1"}, last_seen={"web1": ["hv2"]}) == [sentence]
-    # It is said which one is meant; it was seen on those that answer; on one that has left, or was not asked.
-    for on, seen in (("hv1", ["hv2"]), (None, ["hv1", "hv3"]), (None, ["hv9"])):
-        plan = choose_purges(results, ["web1"], on, last_seen={"web1": seen})
+    # It is said which one is meant; it was seen on those that answer; on one that has left, and all others answer.
+    heard = {**results, "hv2": answered(absent("web1"))}
+    for found, on, seen in ((results, "hv1", ["hv2"]), (results, None, ["hv1", "hv3"]), (heard, None, ["hv9"])):
+        plan = choose_purges(found, ["web1"], on, last_seen={"web1": seen})
         assert plan["by_hypervisor"] == {"hv1": ["web1"]}
+
+
+def test_one_that_is_known_on_a_hypervisor_that_is_not_asked() -> None:
+    """--limit is the first thing to try where one is silent."""
+    results = {"hv1": answered(machine("web1"))}
+    sentence = (
+        "vm: machine 'web1' is on hv1, but was seen on hv2 before, which was not asked (--limit): there may be two of "
+        "this name. Add -e on=hv1 if that one is to go"
+    )
+    seen = {"web1": ["hv1", "hv2"]}
+    assert errors(results, ["web1"], last_seen=seen, unasked=["hv2"]) == [sentence]
+    (at_reading,) = errors(results, ["web1"], homes={"web1": "hv2"}, unasked=["hv2"])
+    assert "is on hv1, but was on hv2 when the inventory was read, which was not asked (--limit): there" in at_reading
+    for on, unasked in (("hv1", ["hv2"]), (None, ["hv3"])):
+        plan = choose_purges(
+            results, ["web1"], on, last_seen={"web1": ["hv1", "hv3"][: 1 if on is None else 2]}, unasked=unasked
+        )
+        assert plan["by_hypervisor"] == {"hv1": ["web1"]}
+
+
+def test_one_that_is_known_on_a_hypervisor_that_has_another_name_now() -> None:
+    results = {"hv1": answered(machine("web1")), "hv2b": SILENT}
+    (sentence,) = errors(results, ["web1"], last_seen={"web1": ["hv1", "hv2"]})
+    assert sentence == (
+        "vm: machine 'web1' is on hv1, but was seen on hv2 before, which is not among the hypervisors now, and hv2b, "
+        "which did not answer, may be the same one: there may be two of this name. Add -e on=hv1 if that one is to go"
+    )
 
 
 def misspelled(similar: list[str], more: str | None = None, **options: t.Any) -> str:
@@ -227,7 +255,7 @@ def test_hypervisors_that_limit_leaves_out_are_named_for_what_was_not_found() ->
 
 def test_a_machine_that_nobody_has_may_be_on_a_hypervisor_that_has_left() -> None:
     results = {"hv1": answered(machine("web2")), "hv2": answered()}
-    seen = {"web1": ["hv1", "hv8", "hv9"], "web2": ["hv9"], "web3": ["hv2", "hv3"]}
+    seen = {"web1": ["hv1", "hv8", "hv9"], "web2": ["hv1"], "web3": ["hv2", "hv3"]}
     plan = choose_purges(results, ["web1", "web2", "web3"], unasked=["hv3"], last_seen=seen)
     assert plan["absent"] == ["web1", "web3"]
     said = [line for line in plan["text"].splitlines() if "was seen" in line]
