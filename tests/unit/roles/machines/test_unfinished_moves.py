@@ -119,6 +119,15 @@ def test_a_file_that_cannot_be_written_keeps_no_machine_from_moving(tmp_path: Pa
     assert "file/keys cannot be written: Not a directory. Where machines are now is not kept there" in said, said
 
 
+def test_one_whose_disks_alone_move_stays_where_it_is_for_the_host_keys(tmp_path: Path) -> None:
+    """migrate with to and pool, of a machine that is there already, or that an interrupted run has brought there."""
+    mixed = {"hv1": [{"name": "db1"}, {"name": "db2", "target": "hv3"}]}
+    done, _check = play(tmp_path, "migrate.yml", {**MOVES, "by_source": mixed, "unfinished": {}}, [])
+    assert '"moved": ["db1", "db2"]' in done.stdout, done.stdout
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "keys").read_text().splitlines() == [line("db2", "hv3")]
+
+
 def play(
     tmp_path: Path, file: str, moves: dict[str, t.Any], broken: list[str], **more: str
 ) -> tuple[Done, t.Callable[[], Done]]:
