@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..._base.errors import HostError, UnreachableError
+from ..._base.errors import HostError, UnreachableError, VirtError
 from ..._base.files import file_errors
 from ..._host.connection import VirConnect, translate_errors
 from ..._host.locks import hypervisor_lock
@@ -189,6 +190,13 @@ def make_and_note(disk: DiskMigration, made: list[VolumeRef]) -> None:
         make_volume_for(disk)
     except volumes.VolumeExistsError:
         made.remove(disk.ref_there)
+        raise
+    except VirtError:
+        # libvirt lists what it has made, and drops what it could not make whole. What an undo would find there, once
+        # libvirt has looked again, may be a file that it did not know of. Without an answer, it may be this run's.
+        with contextlib.suppress(VirtError):
+            if not volumes.volume_exists(disk.target_pool, disk.ref.name):
+                made.remove(disk.ref_there)
         raise
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnreachableError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volume_facts import Volume
@@ -111,6 +111,32 @@ def test_what_cannot_be_looked_for_is_none_of_the_moves_own(conn: t.Any, move: D
     with pytest.raises(VirtError, match="not active"):
         steps.make_and_note(move, noted)
     assert noted == []
+
+
+@pytest.mark.parametrize(
+    ("fails", "listed"), [("before", False), ("after", True), ("gone", True)], ids=["not made", "made", "no answer"]
+)
+def test_what_libvirt_has_not_made_is_none_of_the_moves_own(
+    conn: t.Any, move: DiskMigration, monkeypatch: pytest.MonkeyPatch, fails: str, listed: bool
+) -> None:
+    """A file that it did not know of has an error of no code of its own, and would be found once it looks again."""
+
+    def refuse(*_arguments: t.Any) -> t.NoReturn:
+        if fails == "gone":
+            monkeypatch.setattr(volumes, "volume_exists", no_answer)
+        raise libvirt.libvirtError("volume target path '/x' already exists")
+
+    def no_answer(*_arguments: t.Any) -> t.NoReturn:
+        raise UnreachableError("the connection is gone")
+
+    if fails == "after":
+        monkeypatch.setattr(volumes, "zero_logical", refuse)
+    else:
+        monkeypatch.setattr(libvirt.virStoragePool, "createXML", refuse)
+    noted: list[VolumeRef] = []
+    with pytest.raises((VirtError, libvirt.libvirtError)):
+        steps.make_and_note(move, noted)
+    assert noted == ([move.ref_there] if listed else [])
 
 
 def test_a_file_that_cannot_be_read_makes_nothing(conn: t.Any, move: DiskMigration, tmp_path: Path) -> None:
