@@ -281,7 +281,8 @@ machines:
       sample: false
     moving:
       description:
-        - The hypervisors that it is being moved between, by their own host names. Null when it is not being moved.
+        - The hypervisors that it is being moved between, by their own host names (C(source), C(target)), and whether it
+          was up when that began (C(running)). Null when it is not being moved.
         - The same hypervisor twice when its disks are being moved to other storage pools.
         - It remains set when a run of M(brine.virt.virt_migrate) was interrupted, until the next run finishes or cleans
           up the move.

@@ -14,7 +14,7 @@ from ...module_utils._model.spec.existing import Existing, FindExisting
 from ...module_utils._model.spec.machine import Machine
 from ...module_utils._model.spec.reading.machines import NEW_MACHINE
 from .capacity import HostCapacity
-from .hosts import LISTED_TWICE, is_left_over, is_one_hypervisor, was_asked
+from .hosts import LISTED_TWICE, is_of_a_move, is_one_hypervisor, was_asked
 from .need import Need
 from .options import PlacementOptions, unseen_option
 
@@ -97,7 +97,7 @@ def between_two(
     None."""
     own_names = {one.own_name: host for host, one in capacities.items() if one.own_name is not None}
     copies = {host: capacities[host].machines[machine.name] for host in homes}
-    left = [host for host in homes if is_left_over(host, copies[host], copies, own_names)]
+    left = [host for host in homes if is_of_a_move(host, copies[host], copies, own_names)]
     if len(homes) - len(left) != 1 or not left:
         return None
     source, target = (own_names[copies[left[0]]["moving"][end]] for end in ("source", "target"))

@@ -43,10 +43,23 @@ def is_left_over(
 ) -> bool:
     """Whether a move that was killed has left this one, and the machine is another one of its copies.
 
+    host, copy, copies, own_names: as in is_of_a_move. One of a stopped machine has only defined it on its target; a
+    machine that came running, and is off there now, has the newest disks there. virt_migrate ends both, or says what is
+    against it.
+    """
+    move = copy.get("moving") or {}
+    only_defined = own_names.get(move.get("target", "")) != host or move.get("running") is False
+    return only_defined and is_of_a_move(host, copy, copies, own_names)
+
+
+def is_of_a_move(
+    host: str, copy: Mapping[str, t.Any], copies: Mapping[str, Mapping[str, t.Any]], own_names: Mapping[str, str]
+) -> bool:
+    """Whether a move that was killed has left this copy and another one, whichever of them is the machine now.
+
     host: where it is. copies: all that there are, by hypervisor, with name, UUID, ``state`` and ``moving``. own_names:
-    hypervisors by the names that they have for themselves. One of a stopped machine has only defined it on its target.
-    One of a running machine broke off as it arrived, and its source has not let go of it. virt_migrate ends both, or
-    says what is against it.
+    hypervisors by the names that they have for themselves. A move of a stopped machine defines it on its target before
+    it is undefined; one of a running machine may break off as it arrives, before its source has let go of it.
     """
     move = copy.get("moving") or {}
     source, target = (own_names.get(move.get(end, "")) for end in ("source", "target"))

@@ -146,7 +146,7 @@ def record_from_xml(
         record.update(_from_notes(notes))
     move = read_migration_note(domain)
     if move is not None:
-        record["moving"] = {"source": move.source, "target": move.target}
+        record["moving"] = {"source": move.source, "target": move.target, "running": move.running}
     return record
 
 

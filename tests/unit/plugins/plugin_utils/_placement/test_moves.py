@@ -416,12 +416,14 @@ def test_a_move_that_was_cut_off_after_the_switch_is_finished_where_it_began() -
 
 
 MOVING = {"source": "one.example.org", "target": "two.example.org"}
+# The note of one that was off when its move began.
+OFF = {**MOVING, "running": False}
 
 
 @pytest.mark.parametrize("target", [None, "hv2", "hv3"])
 def test_what_a_killed_move_of_a_stopped_machine_has_defined_elsewhere_is_no_second_life(target: str | None) -> None:
     """virt_migrate removes it, and begins again."""
-    half = record("web1", state="shutoff", moving=MOVING)
+    half = record("web1", state="shutoff", moving=OFF)
     hosts = {"hv1": hypervisor(half), "hv2": hypervisor(half), "hv3": hypervisor()}
     hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
     result = plan(hosts, names=["web1"], target=target)
@@ -435,13 +437,25 @@ def test_what_a_killed_move_of_a_stopped_machine_has_defined_elsewhere_is_no_sec
     [
         {"state": "running", "moving": MOVING},
         {"state": "shutoff", "moving": None},
-        {"state": "shutoff", "moving": MOVING, "uuid": "another"},
+        {"state": "shutoff", "moving": OFF, "uuid": "another"},
     ],
 )
 def test_a_copy_that_was_started_or_is_another_machine_is_one(there: dict[str, t.Any]) -> None:
-    hosts = {"hv1": hypervisor(record("web1", moving=MOVING)), "hv2": hypervisor(record("web1", **there))}
+    hosts = {"hv1": hypervisor(record("web1", moving=OFF)), "hv2": hypervisor(record("web1", **there))}
     hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
     assert reasons(plan(hosts, names=["web1"]))["web1"].startswith("it is on hv1 and hv2 at once.")
+
+
+@pytest.mark.parametrize("running", [True, None])
+@pytest.mark.parametrize("state", ["paused", "shutoff"])
+def test_one_that_came_running_and_is_off_now_has_the_newest_disks_there(state: str, running: bool | None) -> None:
+    """libvirt's daemon died at the source as it arrived, and the guest has shut down since."""
+    moving = {**MOVING, "running": running}
+    here, there = record("web1", state=state, moving=moving), record("web1", state="shutoff", moving=moving)
+    hosts = {"hv1": hypervisor(here), "hv2": hypervisor(there), "hv3": hypervisor()}
+    hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
+    for asked in ({"source": "hv2"}, {"source": "hv1"}, {"names": ["web1"]}):
+        assert reasons(plan(hosts, **asked))["web1"].startswith("it is on hv1 and hv2 at once.")
 
 
 @pytest.mark.parametrize("state", ["paused", "shutoff"])
