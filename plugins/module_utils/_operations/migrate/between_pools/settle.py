@@ -18,7 +18,7 @@ from ...._base.xml import parse_xml, read_description
 from ...._host.connection import VirConnect, libvirt, translate_errors
 from ...._host.locks import hypervisor_lock
 from ...._host.machines.domains import write_notes
-from ...._host.machines.redefine import redefine
+from ...._host.machines.redefine import redefine_disks
 from ...._host.storage.pools import Pool, Pools
 from ...._host.storage.proof import is_proven
 from ...._host.storage.transfer.block_copy import cancel_block_copies
@@ -59,6 +59,7 @@ def settle(
     with newer_volumes(conn, domain, asked) as newer, hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
         arrived = [*newer, *(one for one in arrived_volumes(domain, copied) if one not in newer)]
         useless = [one for one in copied if one not in arrived]
+        _require_not_defined(domain, useless)
         kept: list[str] = []
         if arrived:
             record(conn, domain, arrived)
@@ -95,7 +96,9 @@ def is_empty_copy(pool: Pool, made: VolumeRef, old: Volume) -> bool:
 def record(conn: VirConnect, domain: t.Any, copied: Collection[CopiedVolume]) -> None:
     """Have the machine's definition and our notes name the new volumes instead of the old ones.
 
-    For who holds the lock of those who change machines. Raises an error of ours.
+    For who holds the lock of those who change machines, and of a machine that is off the locks of its old disks. Raises
+    an error of ours; ConflictError for one that was started a moment before on the old volumes, which its definition
+    has again then.
     """
     name = domain.name()
     with translate_errors(f"cannot read the XML of {name}"):
@@ -104,11 +107,24 @@ def record(conn: VirConnect, domain: t.Any, copied: Collection[CopiedVolume]) ->
     places = {one.old_place: one.there for one in copied if one.old_place is not None}
     changed = migrated_domain_xml(defined_xml, places, {one.old: one.made for one in copied})
     if changed is not None:
-        redefine(conn, changed, domain.UUIDString(), name)
+        redefine_disks(conn, changed, domain.UUIDString(), name, "its disks were moved", held=True)
         notes = read_notes(parse_xml(changed))
         if notes is not None and is_active(domain):
             write_notes(domain, notes)
     _require_named(domain, copied)
+
+
+def _require_not_defined(domain: t.Any, useless: Collection[CopiedVolume]) -> None:
+    """Raise ConflictError for a machine that runs on old volumes, and would start on older copies the next time."""
+    defined = places_of(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)
+    for one in useless:
+        if one.there.place in defined:
+            raise ConflictError(
+                f"{domain.name()} runs on volume {one.old.name} of pool {one.old.pool}, and its definition names the "
+                f"copy in pool {one.made.pool}, which is older",
+                hint="Nothing was deleted. While it runs, have its definition name the old one again (virsh edit), and "
+                "run it again",
+            )
 
 
 def _require_named(domain: t.Any, copied: Collection[CopiedVolume]) -> None:

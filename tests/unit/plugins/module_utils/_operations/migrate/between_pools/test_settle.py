@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.machines import redefine
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import read_notes
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import MigrationNote, VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools import settle as settling
@@ -87,6 +88,29 @@ def test_what_has_arrived_takes_the_place_of_the_old_one(conn: t.Any) -> None:
         ("fast", DATA, ""),
         ("slow", "web1-seed.iso", ""),
     ]
+
+
+def test_one_that_was_started_on_its_old_disks_keeps_them(conn: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """libvirt has begun to start it with its definition of before when that is changed."""
+    monkeypatch.setattr(redefine, "_START_SECONDS", 0.0)
+    domain = conn.lookupByName("web1")
+    assert domain.isActive()
+    with pytest.raises(
+        ConflictError, match="web1 was started while its disks were moved, and is on its disks of before"
+    ):
+        record(conn, domain, copied_volumes(conn, note()))
+    assert disk_places(domain, INACTIVE) == [f"slow/{SYSTEM}", f"slow/{DATA}", "slow/web1-seed.iso"]
+    assert settle(conn, UUID, note(), trusted_made=NEW, trusted_left=OLD) == []
+    assert (there(conn, "fast"), len(there(conn, "slow"))) == (set(), 3)
+
+
+def test_one_that_runs_on_its_old_disks_and_would_start_on_the_copies_loses_neither(conn: t.Any) -> None:
+    """A run was killed before it could put the definition back."""
+    domain = conn.lookupByName("web1")
+    conn.defineXML(domain.XMLDesc(INACTIVE).replace(f"slow/{SYSTEM}", f"fast/{SYSTEM}"))
+    with pytest.raises(ConflictError, match="runs on volume web1-system.qcow2 of pool slow, and its definition names"):
+        settle(conn, UUID, note(), trusted_made=NEW, trusted_left=OLD)
+    assert (there(conn, "fast"), len(there(conn, "slow"))) == ({SYSTEM, DATA}, 3)
 
 
 def test_each_disk_is_judged_by_itself(conn: t.Any) -> None:
