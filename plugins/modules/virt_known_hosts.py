@@ -45,7 +45,8 @@ options:
   complete:
     description:
       - Whether O(hypervisors) has all machines of each of them. With V(false) nothing is known to be gone, only that
-        these machines are on these hypervisors now.
+        these machines are on these hypervisors now. One that does not run stays known on others as well, unless
+        O(gone) says that it has left them.
     type: bool
     default: true
   silent:

@@ -253,7 +253,10 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
 
 
 def add_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> list[str]:
-    """The lines of the file with these machines where they are now; what else a hypervisor has is not known."""
+    """The lines of the file with these machines where they are now; what else a hypervisor has is not known.
+
+    One that does not run may be an old definition of a machine that runs where nobody was asked: that stays known.
+    """
     believed = _believed(old, answers, complete=False)
     # Whoever has keys that are not believed says nothing of the machine that they are not of.
     here = {
@@ -263,6 +266,7 @@ def add_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> lis
         if record.get("vcpus") is not None and _keys(record) == _keys(said)
     }
 
+    runs = {record["uuid"] for answer in answers for record in answer["machines"] if record.get("state") in _RUNS}
     right = set(merge_lines([], believed, drop_gone=False))
     asked = {(answer["hypervisor"], record["uuid"]) for answer in answers for record in answer["machines"]}
 
@@ -270,7 +274,9 @@ def add_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> lis
         own = _own(line)
         if own is None or own.uuid not in here or _alias_alone(line) in right:
             return line
-        return None if (own.hypervisor, own.uuid) in asked else _key_alone(line)
+        if (own.hypervisor, own.uuid) in asked:
+            return None
+        return _key_alone(line) if own.uuid in runs else line
 
     return merge_lines([left for line in old if (left := left_of(line)) is not None], believed, drop_gone=False)
 

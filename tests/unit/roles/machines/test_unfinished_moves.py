@@ -119,6 +119,21 @@ def test_a_file_that_cannot_be_written_keeps_no_machine_from_moving(tmp_path: Pa
     assert "file/keys cannot be written: Not a directory. Where machines are now is not kept there" in said, said
 
 
+def test_one_that_is_off_stays_known_where_it_may_run(tmp_path: Path) -> None:
+    """hv9 is silent: what moves may be the definition that an earlier move away from here has left behind."""
+    before = [line("db1", "hv1"), line("db1", "hv9"), line("db2", "hv1"), line("db2", "hv9")]
+    (tmp_path / "keys").write_text("".join(f"{one}\n" for one in before))
+    off = {**TWO, "unfinished": {}}
+    done, _check = play(tmp_path, "migrate.yml", off, [], off=["db1"])
+    assert done.returncode == 0, done.stdout
+    # A machine that runs is nowhere else.
+    assert sorted((tmp_path / "keys").read_text().splitlines()) == [
+        line("db1", "hv3"),
+        line("db1", "hv9"),
+        line("db2", "hv2"),
+    ]
+
+
 def test_one_whose_disks_alone_move_stays_where_it_is_for_the_host_keys(tmp_path: Path) -> None:
     """migrate with to and pool, of a machine that is there already, or that an interrupted run has brought there."""
     mixed = {"hv1": [{"name": "db1"}, {"name": "db2", "target": "hv3"}]}
@@ -129,9 +144,14 @@ def test_one_whose_disks_alone_move_stays_where_it_is_for_the_host_keys(tmp_path
 
 
 def play(
-    tmp_path: Path, file: str, moves: dict[str, t.Any], broken: list[str], **more: str
+    tmp_path: Path, file: str, moves: dict[str, t.Any], broken: list[str], off: t.Collection[str] = (), **more: str
 ) -> tuple[Done, t.Callable[[], Done]]:
-    """A run of the parts of a file, and what runs them in check mode. broken: the machines that cannot be moved."""
+    """A run of the parts of a file, and what runs them in check mode. broken: the machines that cannot be moved; off:
+    those that do not run."""
+    there = {
+        host: [{**machine, "state": "shutoff" if machine["name"] in off else "running"} for machine in machines]
+        for host, machines in THERE.items()
+    }
     shutil.copytree(PLAYBOOKS / "tasks", tmp_path / "tasks")
     for task in (tmp_path / "tasks").glob("*.yml"):
         task.write_text(task.read_text(encoding="utf-8").replace("brine.virt.virt_migrate:", "migrate:"))
@@ -143,7 +163,7 @@ def play(
         "virt_balance_plan": moves,
         "virt_balance_keys": balance["virt_balance_keys"],
         "virt_migrate_stays": False,
-        "virt_fleet": {name: {"machines": THERE.get(name, [])} for name in ("hv1", "hv2", "hv3")},
+        "virt_fleet": {name: {"machines": there.get(name, [])} for name in ("hv1", "hv2", "hv3")},
         "virt_known_hosts": str(tmp_path / "keys"),
         **more,
     }

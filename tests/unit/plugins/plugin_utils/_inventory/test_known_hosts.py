@@ -171,6 +171,14 @@ def test_machines_are_noted_where_they_are_now_and_no_other_one_is_gone() -> Non
     assert add_lines(old[4:5], [_answer("hv1", _record(1, host_keys=[]))]) == [_nameless(1, "hv2"), _comment(1)]
 
 
+@pytest.mark.parametrize("state", ["shutoff", "paused"])
+def test_one_that_does_not_run_here_may_run_where_it_was_seen(state: str) -> None:
+    """What is moved may be an old definition, and the hypervisor with the machine be silent."""
+    old = [_line(1, "hv1"), _line(1, "hv2")]
+    moved = [_answer("hv3", _record(1, state=state))]
+    assert add_lines(without_machines(old, {"hv2": {"m1"}}), moved) == [_line(1, "hv1"), _line(1, "hv3")]
+
+
 def test_lines_that_are_right_stay_where_they_are() -> None:
     """One machine of several is provisioned again: that changes nothing, wherever its lines are."""
     old = [_line(1), _comment(2), *FOREIGN, _line(3)]
