@@ -225,8 +225,9 @@ def test_what_it_needs_of_a_hypervisor(machine: BackupHost) -> None:
 def test_whether_the_backup_is_seen_is_said_where_it_cannot_be_restored(machine: BackupHost) -> None:
     seen = list_backups(str(machine.destination), "web1").newest_first()[0].id
     for params, words, result in (
-        ({}, "there is a machine web1 already", {"backup": seen}),
-        ({"name": "web2", "pool": "none"}, "there is no storage pool 'none'", {"backup": seen}),
+        ({}, "there is a machine web1 already", {"backup": seen, "uuid": UUID}),
+        ({"name": "web2", "pool": "none"}, "there is no storage pool 'none'", {"backup": seen, "uuid": None}),
+        ({"disk": "vda", "pool": "none"}, "there is no storage pool 'none'", {"backup": seen, "uuid": None}),
         ({"machine": "web9"}, "there is no backup of machine web9", {"backup": None}),
         ({"name": "web2", "backup": LAST}, f"there is no backup {LAST} in ", {"backup": None}),
     ):
