@@ -206,7 +206,7 @@ def _plan_machine(
             machine=options.name,
             where="",
             going=going,
-            definition=definition,
+            definition=definition if options.name == manifest.machine else "",
         )
         one = plan(name=name)
         if any((one.pool.name, one.volume) == (other.pool.name, other.volume) for other in volumes):
