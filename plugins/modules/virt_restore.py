@@ -176,9 +176,11 @@ name:
   returned: success
   sample: web1
 uuid:
-  description: Its UUID. It is null for a single disk.
+  description:
+    - Its UUID. It is null for a single disk.
+    - If it cannot be restored, the one that it would keep; null also where it would get another.
   type: str
-  returned: success
+  returned: success, and in check mode also when it failed and RV(backup) is not null
   sample: 4dea22b3-1d52-4f1f-9a1c-7b2f5a3d6e10
 new_identity:
   description: Whether it has another UUID and other MAC addresses than the machine that was backed up.

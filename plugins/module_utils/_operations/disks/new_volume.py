@@ -15,6 +15,7 @@ from ..._host.machines.redefine import is_defined
 from ..._host.storage import volumes
 from ..._host.storage.pools import Pool
 from ..._host.storage.proof import by_hand, deletion, has_marks
+from ..._host.storage.shared_pools import shared_because
 from ..._host.storage.usage import Usage, delete_unused
 from ..._model.metadata.machine import VolumeNote
 from ..hypervisor import Hypervisor
@@ -67,19 +68,20 @@ def _way_out(pool: Pool, volume: str, hypervisor: Hypervisor) -> str:
     users = {user.words for user in Usage(hypervisor.conn).users_of(pool, volume) if not user.noted}
     if users:
         return f"It is used by {', '.join(sorted(users))}. Detach it there first, or give the disk another name here"
-    return f"{_use_hint(pool, volume)}if nobody needs it: {deletion(pool.name, volume)}"
-
-
-def _use_hint(pool: Pool, volume: str) -> str:
-    """How a volume that is there may be used, where no other hypervisor may be about to clear it."""
+    delete = deletion(pool.name, volume)
+    because = shared_because(pool)
+    if because is not None:
+        # It may be a disk of a machine there, or what a killed run has left, which the next one there clears.
+        return (
+            f"A machine of another hypervisor may have it, as {because}. Choose another name, or another pool. Only if "
+            f"nobody needs what is in it: {delete}"
+        )
     if pool.type == "logical":
         return (
             "If it was left by an interrupted run, it may have what deleted volumes had; use it as it is with source: "
-            f"{volume} only if it was not, or "
+            f"{volume} only if it was not, or if nobody needs it: {delete}"
         )
-    if pool.network is None:
-        return f"Use it as it is with source: {volume}, or "
-    return "A machine of another hypervisor may have it. Choose another name, or "
+    return f"Use it as it is with source: {volume}, or if nobody needs it: {delete}"
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,8 @@ def _nothing_there(words: str, hint: str | None = None) -> NotFoundError:
 
 
 def plan_restore(hypervisor: Hypervisor, options: RestoreOptions) -> RestorePlan:
-    """What is to be done. Raises VirtError where it may not be, or cannot; its result has the backup that is seen."""
+    """What is to be done. Raises VirtError where it may not be, or cannot; its result has the backup that is seen, and
+    the UUID that the machine would keep."""
     backups, chain = find_backup(options)
     try:
         if options.disk is not None:
@@ -128,7 +129,9 @@ def plan_restore(hypervisor: Hypervisor, options: RestoreOptions) -> RestorePlan
             plan = _plan_machine(hypervisor, options, backups, chain)
         require_room(plan.volumes, backups, chain)
     except VirtError as exc:
-        exc.result = {**exc.result, "backup": chain[0].id}
+        # One with another name gets a UUID of its own.
+        same = options.disk is None and options.name == chain[0].machine
+        exc.result = {**exc.result, "backup": chain[0].id, "uuid": chain[0].uuid if same else None}
         raise
     return plan
 
@@ -203,7 +206,7 @@ def _plan_machine(
             machine=options.name,
             where="",
             going=going,
-            definition=definition,
+            definition=definition if options.name == manifest.machine else "",
         )
         one = plan(name=name)
         if any((one.pool.name, one.volume) == (other.pool.name, other.volume) for other in volumes):

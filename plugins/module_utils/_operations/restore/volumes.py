@@ -79,7 +79,8 @@ def plan_volume(
 ) -> RestoredVolume:
     """The volume of one disk. pool: None for the one that it was in. name: of the volume, without its ending.
     machine: whose it is to be; empty for a disk beside its machine, of which nobody has notes. going: pools and names
-    of volumes that are removed before it is made. definition: the file in the backup that has the machine's.
+    of volumes that are removed before it is made. definition: the file in the backup that has the machine's; empty
+    where that has another name.
 
     Raises VirtError when it cannot be made.
     """
@@ -132,10 +133,14 @@ def _of_volume_there(pool: Pool, volume: str, entry: DiskEntry, machine: str, de
     """What to do about a volume that is there. To delete it comes last: it may have newer data than the backup."""
     delete = deletion(pool.name, volume)
     if machine and (entry.pool, entry.volume) == (pool.name, volume):
+        again = (
+            "If no hypervisor has the machine any more, read its definition, which nothing checks then (see "
+            f"trust_definition), and define it on its own disks again: virsh define {shlex.quote(definition)}. "
+        )
         return (
             "It may be the machine's own disk, with newer data than the backup. To keep it, restore into another pool "
-            "(pool) or under another name (new_name). If no hypervisor has the machine any more, this defines it on "
-            f"its own disks again: virsh define {shlex.quote(definition)}. Only if nobody needs what is in it: {delete}"
+            f"(pool) or under another name (new_name). {again if definition else ''}Only if nobody needs what is in "
+            f"it: {delete}"
         )
     unsure = "" if machine or has_marks(pool) else "An interrupted restore may have left it without all of it. "
     because = shared_because(pool)

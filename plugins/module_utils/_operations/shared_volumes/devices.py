@@ -29,8 +29,8 @@ def is_other_unit(path: str, serial: str | None) -> bool:
 def is_used_by_host(path: str) -> bool:
     """Whether this host itself has a device in use, as is_busy says.
 
-    A map of multipath keeps the devices busy that it is made of, and only leads to what they lead to: so does one of
-    its partitions. What counts is whether that is in use.
+    A map of multipath keeps the devices busy that it is made of, and their partitions, and only leads to what they lead
+    to: so does one of its partitions. What counts is whether that is in use.
     """
     maps = _maps(path)
     if not maps:
@@ -39,9 +39,15 @@ def is_used_by_host(path: str) -> bool:
 
 
 def _holders(path: str) -> list[str]:
-    """The devices that the kernel has made of a device: device-mapper, RAID and such."""
+    """The devices that the kernel has made of a device: device-mapper, RAID and such; of a partition, also those that
+    it has made of the whole device.
+
+    Whoever has that keeps its partitions busy: bd_may_claim in block/bdev.c of Linux. sysfs has a partition's folder in
+    that of its device; elsewhere nothing above a device has holders.
+    """
     name = glob.escape(posixpath.basename(os.path.realpath(path)))
-    return [posixpath.basename(holder) for holder in glob.glob(f"{_SYSFS}/{name}/holders/*")]
+    found = [f"{_SYSFS}/{name}/{place}/*" for place in ("holders", "../holders")]
+    return [posixpath.basename(holder) for pattern in found for holder in glob.glob(pattern)]
 
 
 def _maps(path: str) -> dict[str, str]:

@@ -61,20 +61,108 @@ def test_one_that_a_limit_leaves_out_may_have_it(tmp_path: Path, limit: list[str
     (check,) = (task for task in play["tasks"] if task["name"] == "Check that no other hypervisor has this machine")
     known = {
         "virt_restore_target": "hv1",
-        "virt_restore_seen": {"name": "web1", "uuid": "u"},
+        "virt_restore_seen": {"backup": "b1", "name": "web1", "uuid": "u"},
         "virt_hypervisors": "all",
     }
     asked = {"name": "Asked", "ansible.builtin.set_fact": {"virt_restore_found": {"machines": []}}}
     short = {"hosts": "all", "gather_facts": False, "vars": {**play["vars"], **known}, "tasks": [asked, check]}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([short]), encoding="utf-8")
     (tmp_path / "hosts.yml").write_text("all: {hosts: {hv1: , hv2: }, vars: {ansible_connection: local}}\n")
-    done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml", *limit)
+    done = run_ansible(tmp_path, "-i", "hosts.yml", "play.yml", "-e", "vm=web1", *limit)
     output = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == status, output
     assert (
         "hv2 may have web1 already: did not answer: it was not asked (--limit). If you know that it is not there, add "
         "-e virt_unseen=web1. Nothing was restored." in output
     ) is bool(status)
+
+
+DEFINE = "If no hypervisor has the machine any more: virsh define domain.xml"
+
+
+def named(machine: str) -> dict[str, t.Any]:
+    """What a hypervisor says that has this machine alone."""
+    return {"machines": [{"name": machine, "uuid": "u", "state": "running"}]}
+
+
+@pytest.mark.parametrize(
+    ("words", "other", "seen", "said"),
+    [
+        # It runs on hv2 with the disks that the hint is about.
+        (["vm=web1"], named("web1"), {"backup": "b1"}, "machine web1 is on hv2"),
+        (["vm=web1"], {"unreachable": True, "msg": "no route"}, {"backup": "b1"}, "hv2 may have web1 already"),
+        (["vm=web1"], named("www"), {"backup": "b1", "uuid": "u"}, "machine www, with the same UUID, is on hv2"),
+        # A copy beside it has a name and a UUID of its own.
+        (["vm=web1", "new_name=web2"], named("web1"), {"backup": "b1"}, DEFINE),
+        (["vm=web1", "new_name=web2"], named("web2"), {"backup": "b1"}, "machine web2 is on hv2"),
+        # One disk is no machine.
+        (["vm=web1", "disk=vda"], named("web1"), {"backup": "b1"}, DEFINE),
+        (["vm=web1"], {"machines": []}, {"backup": "b1"}, DEFINE),
+        # What is wrong in the options, or that there is no backup, comes first.
+        (["vm=.web1"], {"unreachable": True, "msg": "no route"}, {}, DEFINE),
+        (["vm=web1"], {"unreachable": True, "msg": "no route"}, {"backup": None}, DEFINE),
+    ],
+)
+def test_nobody_is_told_to_define_what_another_hypervisor_has(
+    tmp_path: Path, words: list[str], other: dict[str, t.Any], seen: dict[str, t.Any], said: str
+) -> None:
+    hosts: dict[str, t.Any] = {
+        "hv1": {"found": {"machines": []}, "shown": {"failed": True, "msg": DEFINE, **seen}},
+        "hv2": {"found": other, "shown": {"skipped": True}},
+    }
+    status, output = checked(tmp_path, hosts, *(part for word in [*words, "on=hv1"] for part in ("-e", word)))
+    assert (status, said in output, output.count("[ERROR]")) == (2, True, 1), output
+    assert ("virsh define" in output) is (said == DEFINE), output
+
+
+@pytest.mark.parametrize(
+    ("limit", "other", "said"),
+    [
+        (
+            ["--limit", "hv1"],
+            {"machines": []},
+            "hv2 may have web1 already: did not answer: it was not asked (--limit).",
+        ),
+        ([], {"unreachable": True, "msg": "no route"}, "hv2 may have web1 already: did not answer: no route."),
+        ([], {"machines": []}, "web1 cannot be restored from b1 on any hypervisor: hv1: "),
+        (["-e", "disk=vda", "--limit", "hv1"], {"machines": []}, "vda of web1 cannot be restored from b1 on any"),
+    ],
+)
+def test_nobody_is_told_so_where_no_hypervisor_is_named(
+    tmp_path: Path, limit: list[str], other: dict[str, t.Any], said: str
+) -> None:
+    shown = {"failed": True, "msg": DEFINE, "backup": "b1"}
+    hosts = {
+        "hv1": {"found": {"machines": []}, "shown": shown},
+        "hv2": {"found": other, "shown": {**shown, "msg": "no room"}},
+    }
+    status, output = checked(tmp_path, hosts, "-e", "vm=web1", *limit)
+    assert (status, said in output, output.count("[ERROR]")) == (2, True, 1), output
+    assert ("virsh define" in output) is ("cannot be restored" in said), output
+
+
+def checked(directory: Path, hosts: dict[str, t.Any], *words: str) -> tuple[int, str]:
+    """The status of the tasks that look whether it can be restored, and what they say.
+
+    hosts: what each hypervisor has said: found, of its machines; shown, of the backup.
+    """
+    play = yaml.safe_load((PLAYBOOKS / "restore.yml").read_text(encoding="utf-8"))[-1]
+    names = (
+        "Choose a hypervisor, and say why",
+        "Check that no other hypervisor has this machine",
+        "Fail if it cannot be restored",
+    )
+    checks = [task for task in play["tasks"] if task["name"] in names]
+    assert len(checks) == len(names)
+    answers = {"virt_restore_found": "{{ found }}", "virt_restore_shown": "{{ shown }}", "virt_restore_host": {}}
+    asked = {"name": "Asked", "ansible.builtin.set_fact": answers}
+    variables = {**play["vars"], "virt_hypervisors": "all"}
+    short = {"hosts": "all", "gather_facts": False, "vars": variables, "tasks": [asked, *checks]}
+    (directory / "play.yml").write_text(yaml.safe_dump([short]), encoding="utf-8")
+    inventory = {"all": {"hosts": hosts, "vars": {"ansible_connection": "local"}}}
+    (directory / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+    done = run_ansible(directory, "-i", "hosts.yml", "play.yml", *words)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 
 def test_what_is_missing_is_said(tmp_path: Path, node_uri: str) -> None:

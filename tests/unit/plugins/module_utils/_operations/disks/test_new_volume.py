@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
+from ansible_collections.brine.virt.plugins.module_utils._host.storage import shared_pools
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pool
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.volumes import VolumeExistsError, create_empty
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import VolumeNote
@@ -149,7 +150,14 @@ def test_what_a_machine_that_has_left_may_have_taken_along_stays(host: Host) -> 
             f"Use it as it is with source: {NAME}, or if nobody needs it: virsh vol-delete {NAME} --pool default",
         ),
         # It may be what a killed run of another hypervisor has left, which the next one there deletes.
-        ("rbd", DiskSource(NETWORK, "vms/"), "A machine of another hypervisor may have it. Choose another name, or "),
+        (
+            "rbd",
+            DiskSource(NETWORK, "vms/"),
+            "A machine of another hypervisor may have it, as storage pool default is of type rbd. Choose another name, "
+            f"or another pool. Only if nobody needs what is in it: virsh vol-delete {NAME} --pool default",
+        ),
+        # Or the disk of a machine that runs there.
+        ("netfs", None, "A machine of another hypervisor may have it, as storage pool default is of type netfs. "),
         (
             "logical",
             None,
@@ -166,6 +174,20 @@ def test_a_volume_of_nobody_may_be_used_where_no_other_hypervisor_has_it(
     with pytest.raises(ConflictError, match=f"has a volume '{NAME}' already") as error:
         free_name(NAME, "web2", pool, work.maker.hypervisor, "disks[0]")
     assert (error.value.hint or "").startswith(hint)
+
+
+def test_a_directory_on_a_share_may_be_that_of_others(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The volume may be the disk of a machine that runs on another hypervisor."""
+    monkeypatch.setattr(shared_pools, "file_system_type", lambda *_what: "nfs4")
+    work = Work(host)
+    work.make()
+    with pytest.raises(ConflictError, match=f"has a volume '{NAME}' already") as error:
+        free_name(NAME, "web2", work.pool, work.maker.hypervisor, "disks[0]")
+    assert error.value.hint == (
+        "A machine of another hypervisor may have it, as storage pool default lies on a file system of type nfs4. "
+        "Choose another name, or another pool. Only if nobody needs what is in it: "
+        f"virsh vol-delete {NAME} --pool default"
+    )
 
 
 def test_of_a_volume_that_is_used_nobody_is_told_to_delete_it(host: Host) -> None:

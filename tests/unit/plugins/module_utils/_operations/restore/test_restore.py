@@ -225,8 +225,9 @@ def test_what_it_needs_of_a_hypervisor(machine: BackupHost) -> None:
 def test_whether_the_backup_is_seen_is_said_where_it_cannot_be_restored(machine: BackupHost) -> None:
     seen = list_backups(str(machine.destination), "web1").newest_first()[0].id
     for params, words, result in (
-        ({}, "there is a machine web1 already", {"backup": seen}),
-        ({"name": "web2", "pool": "none"}, "there is no storage pool 'none'", {"backup": seen}),
+        ({}, "there is a machine web1 already", {"backup": seen, "uuid": UUID}),
+        ({"name": "web2", "pool": "none"}, "there is no storage pool 'none'", {"backup": seen, "uuid": None}),
+        ({"disk": "vda", "pool": "none"}, "there is no storage pool 'none'", {"backup": seen, "uuid": None}),
         ({"machine": "web9"}, "there is no backup of machine web9", {"backup": None}),
         ({"name": "web2", "backup": LAST}, f"there is no backup {LAST} in ", {"backup": None}),
     ):
@@ -268,7 +269,15 @@ def test_a_lost_machine_is_defined_on_its_own_disks_again(machine: BackupHost) -
     with pytest.raises(ConflictError) as caught:
         preview(machine.conn, read(machine))
     assert "has a volume 'web1-system.qcow2' already" in caught.value.what
-    assert f"this defines it on its own disks again: virsh define {definition}. Only if nobody" in str(caught.value)
+    assert f"and define it on its own disks again: virsh define {definition}. Only if nobody" in str(caught.value)
+    # That would define it under its old name.
+    manifest = definition.with_name("manifest.json")
+    text = manifest.read_text(encoding="utf-8").replace('"web1-system.qcow2"', '"web2-system.qcow2"')
+    manifest.write_text(text, encoding="utf-8")
+    machine.image.with_name("web2-system.qcow2").touch()
+    with pytest.raises(ConflictError, match="has a volume 'web2-system.qcow2' already") as renamed:
+        preview(machine.conn, read(machine, name="web2"))
+    assert "the machine's own disk" in str(renamed.value) and "virsh define" not in str(renamed.value)
     # As virsh does it, and as the guide has it.
     machine.conn.defineXML(definition.read_text(encoding="utf-8"))
     domain = list_domains(machine.conn)["web1"]

@@ -69,38 +69,49 @@ DELETE = "Only if nobody needs what is in it: virsh vol-delete there --pool ceph
 
 
 @pytest.mark.parametrize(
-    ("machine", "was_in", "hint"),
+    ("machine", "was_in", "definition", "hint"),
     [
         (
             "web1",
             "ceph",
+            "/srv/my backup/domain.xml",
             "It may be the machine's own disk, with newer data than the backup. To keep it, restore into another pool "
-            "(pool) or under another name (new_name). If no hypervisor has the machine any more, this defines it on "
-            f"its own disks again: virsh define '/srv/my backup/domain.xml'. {DELETE}",
+            "(pool) or under another name (new_name). If no hypervisor has the machine any more, read its "
+            "definition, which nothing checks then (see trust_definition), and define it on its own disks again: virsh "
+            f"define '/srv/my backup/domain.xml'. {DELETE}",
+        ),
+        # The definition in the backup has another name than the machine that is restored.
+        (
+            "web1",
+            "ceph",
+            "",
+            "It may be the machine's own disk, with newer data than the backup. To keep it, restore into another pool "
+            f"(pool) or under another name (new_name). {DELETE}",
         ),
         (
             "web1",
             "default",
+            "/srv/my backup/domain.xml",
             "A machine of another hypervisor may have it, as storage pool ceph is of type rbd. Choose another pool "
             f"(pool) or another name (new_name). {DELETE}",
         ),
         (
             "",
             "ceph",
+            "",
             "A machine of another hypervisor may have it, as storage pool ceph is of type rbd. Choose another name "
             f"(volume). {DELETE}",
         ),
     ],
 )
 def test_the_newest_data_are_not_offered_to_be_deleted_first(
-    hypervisor: Hypervisor, monkeypatch: pytest.MonkeyPatch, machine: str, was_in: str, hint: str
+    hypervisor: Hypervisor, monkeypatch: pytest.MonkeyPatch, machine: str, was_in: str, definition: str, hint: str
 ) -> None:
     """As of a machine whose hypervisor is lost: what it has written last is there, and the backup is older."""
     monkeypatch.setattr(ceph.importlib, "import_module", lambda _name: None)
     monkeypatch.setattr(volumes, "find_leftover", lambda *_what: None)
     hypervisor.pools.get("ceph").handle.createXML(VOLUME.format("there"), 0)
     entry = DiskEntry("vda", "vda.qcow2", None, 1 << 20, "raw", pool=was_in, volume="there")
-    definition = "/srv/my backup/domain.xml"
     with pytest.raises(ConflictError) as caught:
         plan_volume(entry, hypervisor, pool="ceph", name="there", machine=machine, where="", definition=definition)
     assert caught.value.hint == hint

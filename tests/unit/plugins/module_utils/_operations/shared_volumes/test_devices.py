@@ -36,6 +36,12 @@ class Devices:
             (self.directory / "sys" / holder / "dm").mkdir(parents=True)
             (self.directory / "sys" / holder / "dm" / "uuid").write_text(f"{uuid}\n")
 
+    def split(self, name: str, part: str) -> str:
+        """A partition, which sysfs has inside its device, and a link to it beside that."""
+        (self.directory / "sys" / name / part).mkdir(parents=True)
+        (self.directory / "sys" / part).symlink_to(f"{name}/{part}")
+        return self.add(part)
+
 
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Devices:
@@ -66,6 +72,42 @@ def test_a_path_of_multipath_whose_names_are_those_of_the_map(found: Devices) ->
     found.hold("sdx", "dm-0", f"mpath-{OTHER}")
     assert devices.is_other_unit(device, OURS)
     assert not devices.is_other_unit(device, OTHER)
+
+
+def test_a_partition_of_a_path_whose_names_are_those_of_the_map(found: Devices) -> None:
+    found.hold("sdx", "dm-0", f"mpath-{OTHER}")
+    part = found.split("sdx", "sdx1")
+    assert devices.is_other_unit(part, OURS)
+    assert not devices.is_other_unit(part, OTHER)
+
+
+@pytest.mark.parametrize(
+    ("held", "busy", "used"),
+    [
+        # The kernel lets nobody open a partition exclusively while a map has the whole device.
+        ([("sdx", "dm-0", "mpath-3600"), ("dm-0", "dm-1", "part1-mpath-3600")], ["sdx", "sdx1", "dm-0"], False),
+        ([("sdx", "dm-0", "mpath-3600"), ("dm-0", "dm-1", "part1-mpath-3600")], ["sdx", "sdx1", "dm-0", "dm-1"], True),
+        ([("sdx", "dm-2", "LVM-8jYp")], ["sdx", "sdx1"], True),
+        ([("sdx1", "dm-2", "LVM-8jYp")], ["sdx", "sdx1"], True),
+        # Mounted.
+        ([], ["sdx", "sdx1"], True),
+        # Another partition is, or is in LVM.
+        ([], ["sdx"], False),
+        ([("sdx2", "dm-2", "LVM-8jYp")], ["sdx", "sdx2"], False),
+    ],
+)
+def test_whether_the_host_uses_a_partition(
+    found: Devices,
+    held: list[tuple[str, str, str]],
+    busy: list[str],
+    used: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = [found.split("sdx", name) for name in ("sdx1", "sdx2")]
+    for name, holder, uuid in held:
+        found.hold(name, holder, uuid)
+    monkeypatch.setattr(devices, "is_busy", lambda device: Path(device).name in busy)
+    assert devices.is_used_by_host(parts[0]) is used
 
 
 @pytest.mark.parametrize(
