@@ -17,7 +17,7 @@ from ansible.plugins.action import ActionBase
 
 from .confirming import Confirmation, NoAnswer
 
-# Of a task with other wishes, as in the documentation of the modules.
+# What the modules take where the task says nothing.
 _CONFIRM_SECONDS = 60
 # For ssh the last -S counts, also where a ControlPath is among the arguments; these come last. And no call waits for
 # a dead connection.
@@ -69,7 +69,7 @@ class SwitchAction(ActionBase):
             connection.set_option("ssh_extra_args", f"{given} {_ARGUMENTS}".strip())
             # sftp and scp do not get these arguments.
             connection.set_option("ssh_transfer_method", "piped")
-            # It is tried again here, as long as there is a point in it; and more than once in that time.
+            # It is tried again here; and what ansible.cfg allows an attempt could be all the time that there is.
             connection.set_option("reconnection_retries", 0)
             longest = max(_LEAST_CONNECT_SECONDS, seconds // 3)
             connection.set_option("timeout", min(connection.get_option("timeout"), longest))
@@ -88,6 +88,6 @@ class SwitchAction(ActionBase):
                 self._execute_module(module_name="brine.virt.virt_switch", module_args=args, task_vars=task_vars)
             )
         except Exception as exc:  # whatever a connection that is cut may raise
-            # Nor would Ansible's own tidying up, at the end, find the host.
+            # The folder may be gone; and where the host stays away, tidying it up would take the place of our answer.
             self._connection._shell.tmpdir = None
             raise NoAnswer(str(getattr(exc, "message", exc))) from exc

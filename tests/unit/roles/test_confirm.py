@@ -32,8 +32,8 @@ CHANGE = {
     "apply_seconds": 1,
     "settle_seconds": 1,
 }
-# In place of the module that would change this computer's network, and of virt_switch where {answers} has it. What is
-# run is noted, with the time.
+# In place of the module that would change this computer's network, unless {arms} is empty. What is run is noted, with
+# the time; {more} may answer for it.
 SSH = """#!/bin/sh
 case "$*" in
 *"{python} "*AnsiballZ_virt_bridge_switch.py*)
