@@ -24,6 +24,7 @@ description:
     if the task names something that it does not have.
 extends_documentation_fragment:
   - brine.virt._attributes.no_group
+  - brine.virt._attributes.no_async
   - brine.virt._attributes
   - brine.virt._attributes.full
 options:
@@ -48,7 +49,7 @@ options:
       - V(check) reads all O(bridges) and reports every mistake in them.
       - V(prepare) inspects the host and, if the bridge is missing or differs, starts the switch, which applies the
         change three seconds later.
-      - M(brine.virt.virt_switch) does the rest.
+      - With O(confirm) the rest follows in the same task. Otherwise M(brine.virt.virt_switch) does it.
     type: str
     choices: [check, prepare]
     default: prepare
@@ -58,6 +59,13 @@ options:
         nothing would prove that the host can be reached, and a change is refused.
       - Where this is not named, only calls over SSH that come from the host itself are refused.
     type: str
+  confirm:
+    description:
+      - With O(phase=prepare), whether the controller confirms the change in the same task, over new connections. If it
+        cannot, the task fails once the change has been rolled back, and says what is known on both sides.
+      - No host waits for another in between, so that one whose change goes wrong takes no other back with it.
+    type: bool
+    default: false
   confirm_seconds:
     description:
       - With O(phase=prepare), how many seconds the switch waits for the confirmation before it restores the old
@@ -70,20 +78,10 @@ seealso:
 
 EXAMPLES = r"""
 ---
-- name: Start adding the uplink to br0
+- name: Add the uplink to br0, and confirm that the host is still reached
   brine.virt.virt_bridge_switch:
     name: br0
-  register: switch
-
-- name: Wait until it is done, and confirm over a new connection
-  brine.virt.virt_switch:
-    change: "{{ switch.change }}"
-    token: "{{ switch.token }}"
-    phase: "{{ item }}"
-  loop: [wait, confirm]
-  vars:
-    ansible_ssh_extra_args: -S none
-  when: switch.state == 'armed'
+    confirm: true
 """
 
 RETURN = r"""
@@ -93,6 +91,7 @@ state:
     - V(absent) with O(phase=prepare) in check mode if the bridge would be created or changed.
     - V(checked) with O(phase=check).
     - V(armed) if a change has begun, or one that a killed run has begun was taken over.
+    - V(confirmed) with O(confirm), in place of V(armed), once the change is permanent.
   returned: always
   type: str
   sample: armed
@@ -115,22 +114,22 @@ addresses:
   sample: ["192.0.2.10/24"]
 change:
   description: The name of the change, for M(brine.virt.virt_switch).
-  returned: when RV(state) is V(armed)
+  returned: when RV(state) is V(armed) or V(confirmed)
   type: str
   sample: bridge-br0
 token:
   description: What M(brine.virt.virt_switch) confirms or undoes the change with. It is not a secret.
-  returned: when RV(state) is V(armed)
+  returned: when RV(state) is V(armed) or V(confirmed)
   type: str
   sample: 5d41402abc4b2a76
 apply_seconds:
   description: After how many seconds at most the change is applied, or is going back.
-  returned: when RV(state) is V(armed)
+  returned: when RV(state) is V(armed) or V(confirmed)
   type: int
   sample: 160
 settle_seconds:
   description: How many seconds it takes at most to make the change permanent, or to go back, where commands hang.
-  returned: when RV(state) is V(armed)
+  returned: when RV(state) is V(armed) or V(confirmed)
   type: int
   sample: 385
 """
@@ -248,6 +247,8 @@ def main() -> None:
             "place": {"type": "str", "default": "bridges"},
             "phase": {"type": "str", "choices": ["check", "prepare"], "default": "prepare"},
             "connection": {"type": "str"},
+            # What the controller's half reads.
+            "confirm": {"type": "bool", "default": False},
             "confirm_seconds": {"type": "int", "default": 60},
         },
         required_if=[("phase", "prepare", ["name"])],

@@ -25,6 +25,7 @@ description:
     the change. Until then it would not survive a reboot either.
 extends_documentation_fragment:
   - brine.virt._attributes.no_group
+  - brine.virt._attributes.no_async
   - brine.virt._attributes
   - brine.virt._attributes.full
 options:
@@ -73,7 +74,7 @@ options:
         addresses in O(said) the firewall keeps out now.
       - V(prepare) compares the rules and, if they differ, starts the switch, which applies the change three
         seconds later.
-      - M(brine.virt.virt_switch) does the rest.
+      - With O(confirm) the rest follows in the same task. Otherwise M(brine.virt.virt_switch) does it.
     type: str
     choices: [look, prepare]
     default: prepare
@@ -83,6 +84,13 @@ options:
         nothing would prove that the host can be reached, and a change is refused.
       - Where this is not named, only calls over SSH that come from the host itself are refused.
     type: str
+  confirm:
+    description:
+      - With O(phase=prepare), whether the controller confirms the change in the same task, over new connections. If it
+        cannot, the task fails once the change has been rolled back, and says what is known on both sides.
+      - No host waits for another in between, so that one whose change goes wrong takes no other back with it.
+    type: bool
+    default: false
   confirm_seconds:
     description:
       - With O(phase=prepare), how many seconds the switch waits for the confirmation before it rolls the change back,
@@ -107,20 +115,10 @@ EXAMPLES = r"""
   check_mode: true
   diff: true
 
-- name: Start letting in the migration network
+- name: Let in the migration network, and confirm that the host is still reached
   brine.virt.virt_firewall_switch:
     hypervisors: [192.0.2.0/24]
-  register: switch
-
-- name: Wait until it is done, and confirm over a new connection
-  brine.virt.virt_switch:
-    change: "{{ switch.change }}"
-    token: "{{ switch.token }}"
-    phase: "{{ item }}"
-  loop: [wait, confirm]
-  vars:
-    ansible_ssh_extra_args: -S none
-  when: switch.state == 'armed'
+    confirm: true
 """
 
 RETURN = r"""
@@ -129,6 +127,7 @@ state:
     - V(settled) if the firewall has the rules that are needed and no change is under way.
     - V(unsettled) with O(phase=prepare) in check mode if rules would be changed.
     - V(armed) if a change has begun, or one that a killed run has begun was taken over.
+    - V(confirmed) with O(confirm), in place of V(armed), once the change is permanent.
   returned: unless O(phase=look)
   type: str
   sample: armed
@@ -156,22 +155,22 @@ kept_out:
   sample: [192.0.2.12]
 change:
   description: The name of the change, for M(brine.virt.virt_switch).
-  returned: when RV(state) is V(armed)
+  returned: when RV(state) is V(armed) or V(confirmed)
   type: str
   sample: firewall
 token:
   description: What M(brine.virt.virt_switch) confirms or undoes the change with. It is not a secret.
-  returned: when RV(state) is V(armed)
+  returned: when RV(state) is V(armed) or V(confirmed)
   type: str
   sample: 5d41402abc4b2a76
 apply_seconds:
   description: After how many seconds at most the change is applied, or is going back.
-  returned: when RV(state) is V(armed)
+  returned: when RV(state) is V(armed) or V(confirmed)
   type: int
   sample: 160
 settle_seconds:
   description: How many seconds it takes at most to make the change permanent, or to go back, where commands hang.
-  returned: when RV(state) is V(armed)
+  returned: when RV(state) is V(armed) or V(confirmed)
   type: int
   sample: 385
 """
@@ -340,6 +339,8 @@ def main() -> None:
             "tls": {"type": "bool", "default": True},
             "phase": {"type": "str", "choices": ["look", "prepare"], "default": "prepare"},
             "connection": {"type": "str"},
+            # What the controller's half reads.
+            "confirm": {"type": "bool", "default": False},
             "confirm_seconds": {"type": "int", "default": 60},
         }
     )

@@ -15,8 +15,8 @@ author:
   - brine.virt maintainers (@brine-virt)
 description:
   - The second half of M(brine.virt.virt_bridge_switch) and M(brine.virt.virt_firewall_switch), which begin a change.
-    Use the roles P(brine.virt.virt_bridge#role) and P(brine.virt.virt_hypervisor#role), which call these modules in
-    the right order.
+    With their option C(confirm), as in the roles P(brine.virt.virt_bridge#role) and
+    P(brine.virt.virt_hypervisor#role), they do this themselves.
   - The host rolls the change back unless it is confirmed in time, over an SSH connection that was opened after the
     change. That proves that the controller still reaches the host.
   - Only the run that has begun a change, or has taken it over from a killed one, knows its O(token), and only with that

@@ -63,7 +63,8 @@ def run_last_play(
 
 # Notes what the real client makes of its options, and runs the command here: it is the last word.
 SSH = """#!/bin/sh
-ssh -F none -G "$@" 2>/dev/null | grep -E '^(port|controlpath|serveraliveinterval) ' | tr '\\n' ' ' >>{here}/asked
+ssh -F none -G "$@" 2>/dev/null |
+    grep -E '^(port|controlpath|serveraliveinterval|connecttimeout) ' | tr '\\n' ' ' >>{here}/asked
 echo >>{here}/asked
 for word; do command=$word; done
 exec sh -c "$command"

@@ -8,7 +8,10 @@ The tasks run as they are, and the real ssh says which settings came of its opti
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
+import sys
 import typing as t
 from pathlib import Path
 
@@ -19,36 +22,75 @@ from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ans
 
 # Each starts a whole run of Ansible.
 pytestmark = pytest.mark.slow
+ROLES = Path(__file__).resolve().parents[3] / "roles"
 # No host has a change of this name.
 CHANGE = {
+    "changed": True,
     "state": "armed",
     "change": "bridge-none-such",
     "token": "0123456789abcdef",
-    "apply_seconds": 10,
-    "settle_seconds": 10,
+    "apply_seconds": 1,
+    "settle_seconds": 1,
 }
+# In place of the module that would change this computer's network, unless {arms} is empty. What is run is noted, with
+# the time; {more} may answer for it.
+SSH = """#!/bin/sh
+case "$*" in
+*"{python} "*AnsiballZ_virt_bridge_switch.py*)
+    [ -z "{arms}" ] || {{ echo "{host} $(date +%s.%N) began" >>{here}/times; echo '{change}'; exit; }} ;;
+*"{python} "*AnsiballZ_virt_switch.py*) echo "{host} $(date +%s.%N) asked" >>{here}/times ;;
+esac
+{more}
+exec {here}/ssh "$@"
+"""
 
 
-def confirm(directory: Path, **host_vars: t.Any) -> str:
-    """What a run says that cannot confirm the change, as the host has booted since."""
+def host_of(directory: Path, name: str, more: str = "", *, arms: str = "yes", **host_vars: t.Any) -> dict[str, t.Any]:
+    """Variables of a host that says of its bridge that the change has begun. more: lines of its ssh."""
     if shutil.which("ssh") is None:
         pytest.skip("ssh is not installed")
-    include = {
-        "name": "Confirm",
-        "ansible.builtin.include_role": {"name": "brine.virt.virt_bridge", "tasks_from": "confirm"},
-        "vars": {
-            "__virt_bridge_switch": CHANGE,
-            "__virt_bridge_lacking": "has not got what it needs",
-            "virt_bridge_confirm_seconds": 20,
-        },
-    }
+    known = ssh_to_here(directory)
+    program = directory / f"ssh-{name}"
+    words = {"python": sys.executable, "change": json.dumps(CHANGE), "here": directory, "host": name}
+    program.write_text(SSH.format(**words, more=more, arms=arms))
+    program.chmod(0o700)
+    return {**known, "ansible_ssh_executable": str(program), **host_vars}
+
+
+def make_bridges(directory: Path, hosts: dict[str, dict[str, t.Any]], *words: str, seconds: int = 3) -> str:
+    """What a run of the role's own task says."""
+    (task,) = yaml.safe_load((ROLES / "virt_bridge/tasks/bridge.yml").read_text())
     before = {"name": "Before", "brine.virt.virt_switch": {"change": CHANGE["change"]}}
-    play = [{"hosts": "hv1", "gather_facts": False, "tasks": [before, include]}]
-    (directory / "play.yml").write_text(yaml.safe_dump(play))
-    host = {**ssh_to_here(directory), **host_vars}
-    (directory / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {"hv1": host}}}))
-    done = run_ansible(directory, "-i", "hosts.yml", "play.yml")
+    known = {
+        "__virt_bridge_item": {"name": "br0"},
+        # The module itself would refuse this, so that nothing can happen to this computer.
+        "virt_bridge_bridges": [{"name": "br0", "uplink": "no interface"}],
+        "virt_bridge_confirm_seconds": seconds,
+    }
+    play = {"hosts": "all", "gather_facts": False, "vars": known, "tasks": [before, task]}
+    (directory / "play.yml").write_text(yaml.safe_dump([play]))
+    (directory / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
+    done = run_ansible(directory, "-i", "hosts.yml", "play.yml", *words)
     return done.stdout + done.stderr
+
+
+def confirmed(directory: Path, name: str) -> str:
+    """Lines of a host's ssh: once its change has begun, virt_switch answers that all is well."""
+    answer = json.dumps({"changed": True, "state": "confirmed", "log": [], "missing": []})
+    return f"""case "$*" in *"{sys.executable} "*AnsiballZ_virt_switch.py*)
+        grep -q '{name} .* began' {directory}/times 2>/dev/null && {{ echo '{answer}'; exit; }} ;; esac"""
+
+
+def noted(directory: Path, name: str, what: str) -> list[float]:
+    """When this happened on a host."""
+    lines = [line.split() for line in (directory / "times").read_text().splitlines()]
+    return [float(time) for host, time, word in lines if (host, word) == (name, what)]
+
+
+def asked(directory: Path, name: str) -> list[float]:
+    """When a host was asked about its change."""
+    (began,) = noted(directory, name, "began")
+    return [time for time in noted(directory, name, "asked") if time > began]
 
 
 @pytest.mark.parametrize(
@@ -64,75 +106,95 @@ def confirm(directory: Path, **host_vars: t.Any) -> str:
     ids=["usual", "variables", "ansible.cfg"],
 )
 def test_no_call_shares_a_connection(tmp_path: Path, host_vars: dict[str, t.Any], configuration: str) -> None:
-    (tmp_path / "ansible.cfg").write_text(f"[ssh_connection]\n{configuration}\n")
-    output = confirm(tmp_path, **host_vars)
-    asked = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
-    calls = [dict(zip(words[::2], words[1::2], strict=True)) for words in asked]
+    (tmp_path / "ansible.cfg").write_text(
+        f"[defaults]\ntimeout = 300\n[ssh_connection]\nretries = 5\n{configuration}\n"
+    )
+    output = make_bridges(tmp_path, {"hv1": host_of(tmp_path, "hv1", **host_vars)})
+    lines = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
+    calls = [dict(zip(words[::2], words[1::2], strict=True)) for words in lines]
     during = [call for call in calls if call.get("serveraliveinterval") == "3"]
     # What was before may share one, and does so; of what proves something, nothing does.
     assert {"controlpath" in call for call in calls if call not in during} == {True}
     assert len(during) > 8
     assert {call.get("controlpath", "none") for call in during} == {"none"}
+    # None takes up all the time, whatever ansible.cfg says.
+    assert {int(call["connecttimeout"]) for call in during} == {10}
     # What else the user has said stays.
     assert len({call["port"] for call in calls}) == 1
     assert calls[0]["port"] == ("22" if "ansible_ssh_args" in host_vars else "222")
-    assert "there is no change bridge-none-such on this host" in output
-    sentence = (
-        "hv1 has not got what it needs: the host has booted meanwhile, and has what it had before. Seen from here: "
-    )
-    assert sentence in output.replace("\n", " ")
+    said = " ".join(output.split())
+    assert "hv1 has not got the bridge br0 as it should be: the host has booted meanwhile" in said
+    assert "Seen from here: there is no change bridge-none-such on this host" in said
     assert "failed=1" in output
 
 
+# Ends as ssh does that cannot connect.
+CUT = 'echo "no route to host" >&2; exit 255'
+
+
 def test_a_host_that_is_cut_off_meanwhile_is_reported(tmp_path: Path) -> None:
-    # Ends as ssh does that has lost its connection, when a task of the confirmation first sends its module.
-    cut = tmp_path / "cut"
-    cut.write_text(
-        f"""#!/bin/sh
-case "$*" in
-*ServerAliveInterval=3*AnsiballZ_virt_switch*) mkdir {tmp_path}/was-cut 2>/dev/null && exit 255 ;;
-esac
-exec {tmp_path}/ssh "$@"
-"""
-    )
-    cut.chmod(0o700)
-    output = confirm(tmp_path, ansible_ssh_executable=str(cut))
-    assert (tmp_path / "was-cut").exists()
-    assert "hv1 has not got what it needs: the host has booted meanwhile" in output.replace("\n", " ")
+    first = f"grep -q began {tmp_path}/times 2>/dev/null && mkdir {tmp_path}/cut 2>/dev/null"
+    cut = f'case "$*" in *AnsiballZ_virt_switch*) {first} && {{ {CUT}; }} ;; esac'
+    output = make_bridges(tmp_path, {"hv1": host_of(tmp_path, "hv1", cut)})
+    assert (tmp_path / "cut").exists()
+    assert "hv1 has not got the bridge br0 as it should be: the host has booted meanwhile" in " ".join(output.split())
     assert "unreachable=0" in output
 
 
-# wait: however many hosts there are, one that does not answer takes nothing of the time for the other rounds.
+def test_a_host_that_stays_away_has_failed_and_is_not_unreachable(tmp_path: Path) -> None:
+    """The sentence is worth more than Ansible's; and no tidying up takes its place."""
+    gone = f"grep -q began {tmp_path}/times 2>/dev/null && {{ {CUT}; }}"
+    output = make_bridges(tmp_path, {"hv1": host_of(tmp_path, "hv1", gone)})
+    said = " ".join(output.split())
+    assert "hv1 has not got the bridge br0 as it should be: the host does not answer any more. Seen from here: " in said
+    assert "no route to host" in said
+    assert "unreachable=0" in output and "failed=1" in output
+
+
+def test_a_host_that_stays_away_keeps_no_other_from_being_confirmed(tmp_path: Path) -> None:
+    """Not even with one fork, where the others have to wait until it is given up: their changes begin after that."""
+    gone = f"grep -q 'hv1 .* began' {tmp_path}/times 2>/dev/null && {{ {CUT}; }}"
+    hosts = {"hv1": host_of(tmp_path, "hv1", gone), "hv2": host_of(tmp_path, "hv2", confirmed(tmp_path, "hv2"))}
+    output = make_bridges(tmp_path, hosts, "--forks", "1", seconds=10)
+    assert re.search(r"hv1 .*changed=0 .*failed=1", output), output
+    assert re.search(r"hv2 .*changed=1 .*failed=0", output), output
+    (first,), (second,) = (noted(tmp_path, name, "began") for name in ("hv1", "hv2"))
+    # hv1 has been waited for before that or afterwards, not while hv2 waits.
+    assert abs(first - second) > 10
+    assert len(asked(tmp_path, "hv2")) == 2
+    assert max(asked(tmp_path, "hv2")) - second < 6 + 10
+
+
+def test_a_host_whose_change_hangs_keeps_no_other_from_being_confirmed(tmp_path: Path) -> None:
+    """It can be reached all the time: what it waits for is a DHCP server, for example."""
+    hangs = f"""case "$*" in *"{sys.executable} "*AnsiballZ_virt_switch.py*)
+        grep -q 'hv1 .* began' {tmp_path}/times 2>/dev/null && sleep 8 ;; esac"""
+    hosts = {"hv1": host_of(tmp_path, "hv1", hangs), "hv2": host_of(tmp_path, "hv2", confirmed(tmp_path, "hv2"))}
+    output = make_bridges(tmp_path, hosts)
+    assert re.search(r"hv1 .*changed=0 .*failed=1", output), output
+    assert re.search(r"hv2 .*changed=1 .*failed=0", output), output
+    last = max(asked(tmp_path, "hv1"))
+    assert max(asked(tmp_path, "hv2")) < last - 8
+
+
+def test_a_bridge_that_is_as_it_should_be_takes_no_time(tmp_path: Path) -> None:
+    present = json.dumps({"changed": False, "state": "present"})
+    settled = f"""case "$*" in *"{sys.executable} "*AnsiballZ_virt_bridge_switch.py*) echo '{present}'; exit ;; esac"""
+    output = make_bridges(tmp_path, {"hv1": host_of(tmp_path, "hv1", settled, arms="")})
+    assert "changed=0" in output and "failed=0" in output, output
+    assert (tmp_path / "times").read_text().count("asked") == 1
+
+
 @pytest.mark.parametrize(
-    ("forks", "seconds", "limit", "wait"), [(5, 60, 60 + 2 * 15, 36), (12, 60, 60, 36), (1, 3590, 3600, 2154)]
+    ("role", "file", "seconds"),
+    [
+        ("virt_bridge", "bridge.yml", "virt_bridge_confirm_seconds"),
+        ("virt_hypervisor", "firewall.yml", "virt_hypervisor_firewall_confirm_seconds"),
+    ],
 )
-def test_the_first_of_many_hosts_waits_for_the_last(
-    tmp_path: Path, forks: int, seconds: int, limit: int, wait: int
-) -> None:
-    roles = Path(__file__).resolve().parents[3] / "roles"
-    tasks = yaml.safe_load((roles / "virt_bridge/tasks/confirm.yml").read_text())
-    reached = next(task for block in tasks for task in block.get("block", []) if "new connection" in task["name"])
-    waits = reached["ansible.builtin.wait_for_connection"]["timeout"]
-    names = {
-        "virt_bridge": ("__virt_bridge_confirm_seconds", "virt_bridge_confirm_seconds"),
-        "virt_hypervisor": ("__virt_hypervisor_firewall_seconds", "virt_hypervisor_firewall_confirm_seconds"),
-    }
-    play = {
-        "hosts": "all",
-        "gather_facts": False,
-        "vars_files": [str(roles / role / "vars/main.yml") for role in names],
-        "vars": {given: seconds for _made, given in names.values()},
-        "tasks": [
-            {
-                "ansible.builtin.debug": {
-                    "msg": " ".join([*(f"{{{{ {made} }}}}" for made, _given in names.values()), waits])
-                },
-                "run_once": True,
-            }
-        ],
-    }
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
-    hosts = {f"hv{number}": {"ansible_connection": "local"} for number in range(12)}
-    (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
-    done = run_ansible(tmp_path, "-i", "hosts.yml", "--forks", str(forks), "play.yml")
-    assert f'"msg": "{limit} {limit} {wait}"' in done.stdout, done.stdout + done.stderr
+def test_a_change_is_begun_and_confirmed_by_one_task(role: str, file: str, seconds: str) -> None:
+    """With its own time: what is said of bridges is not for firewalls, not even with -e."""
+    (task,) = yaml.safe_load((ROLES / role / "tasks" / file).read_text())
+    (options,) = (options for name, options in task.items() if name.startswith("brine.virt."))
+    assert options["confirm"] is True
+    assert options["confirm_seconds"] == f"{{{{ {seconds} }}}}"

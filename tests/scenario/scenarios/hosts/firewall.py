@@ -34,6 +34,13 @@ STRANGER = 253
 CONFIRM_SECONDS, OVER_SECONDS = 5, 60
 # The same where the controller is cut off: it has to find that out before it asks what became of the change.
 CUT_CONFIRM_SECONDS, CUT_SECONDS = 10, 28
+_BEGUN = """
+for i in $(seq 600); do
+    case $(cat /run/brine-virt/firewall/state 2>/dev/null) in armed | applied) exit ;; esac
+    sleep 0.1
+done
+exit 1
+"""
 # What the role virt_hypervisor does with firewalls, in order.
 LOOK: dict[str, t.Any] = {
     "name": "Look for a firewall, and for the addresses that others have to let in",
@@ -214,8 +221,10 @@ def _cut_off(cloud: Cloud, wall: Wall) -> None:
     try:
         for line in t.cast(t.IO[str], process.stdout):
             said += line
-            # It has begun the change, and confirms some seconds later.
-            if "Reach the host over a new connection" in line:
+            if "Compare the firewall's rules" in line:
+                # It confirms the change six seconds after it has begun it.
+                for host in FLEET:
+                    cloud.on(host, _BEGUN)
                 with cut(cloud, FLEET[0]), cut(cloud, FLEET[1]):
                     time.sleep(CUT_SECONDS)
     finally:

@@ -238,10 +238,11 @@ def _has_stp(cloud: Cloud, host: Host, more: t.Sequence[str] = ()) -> None:
 
 
 def _one_wrong(cloud: Cloud) -> None:
-    """All others wait for it, and have to be confirmed all the same."""
+    """Most of the others wait for a fork, half of which it takes up, and have to be confirmed all the same."""
     wrong, *others = HOSTS
     answer = role(
         cloud,
+        *("--forks", "2"),
         stp=False,
         addresses=lambda host: [f"{ELSEWHERE}.7/24"] if host is wrong else None,
         gateway=lambda host: f"{ELSEWHERE}.254" if host is wrong else None,
