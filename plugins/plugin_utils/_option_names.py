@@ -38,6 +38,9 @@ _OTHER_WORDS = {
     "nics": ("interfaces",),
     "features": ("hypervisor_features",),
 }
+# Those whose other words are refused wherever they are: passed over, the disks of a machine are deleted, or machines
+# are switched off that have nothing pending. What the others are called may be the user's own variables, such as host.
+_PROTECTING = {option: _OTHER_WORDS[option] for option in ("keep_disks", "only_pending")}
 # What people say for a word of ours. «deleted» is nearest to «reverted», which loses what a machine does.
 _MEANT = dict.fromkeys(("delete", "deleted", "remove", "removed"), "absent")
 # Not the user's words for anything of ours, or checked elsewhere.
@@ -81,14 +84,32 @@ _VARIABLES = {
 _CLOSE = 0.85
 
 
+def names_meant(typed: set[str], files: Sequence[set[str]], options: Sequence[str], *, site: bool) -> set[str]:
+    """The names that are given together with an option of this playbook, and so are probably meant for it.
+
+    typed: names on the command line itself, which are together with those in files, too. files: the names in each.
+    options: those of the playbook. site: the run is a playbook of the user's own, where options of other playbooks may
+    be meant for another import.
+    """
+    together = [names for names in files if not names.isdisjoint(options)]
+    if together or not typed.isdisjoint(options):
+        together.append(typed)
+    meant = {name for names in together for name in names}
+    return meant - _OF_PLAYBOOKS if site else meant
+
+
 def mistaken_options(
-    given: Collection[t.Any], options: Sequence[str], meant_for_it: Collection[str] | None = None
+    given: Collection[t.Any],
+    options: Sequence[str],
+    meant_for_it: Collection[str] | None = None,
+    probably: Collection[str] = (),
 ) -> tuple[list[str], list[str]]:
     """A sentence for each name that is meant for an option which is not given, and the other names that are no option.
 
     given: names of all variables on the command line, where on may be true; options: those of the playbook.
-    meant_for_it: the names that can be meant for this playbook alone, all by default. The others may be the user's own,
-    or for another playbook, so that of them only what is spelt nearly like an option gets a sentence.
+    meant_for_it: the names that can be meant for this playbook alone, all by default. probably: those of names_meant.
+    The others may be the user's own, or for another playbook, so that of them only what is spelt nearly like an option
+    gets a sentence, and other words for _PROTECTING.
     """
     names = {str(name) for name in given if name is not True}
     free = [option for option in options if option not in names]
@@ -99,14 +120,15 @@ def mistaken_options(
     for name in sorted(names - set(options)):
         if not name.startswith(_OTHERS) and name != _LONE:
             sure = meant_for_it is None or name in meant_for_it
-            meant = _meant(name, free, _OTHER_WORDS if sure else {})
-            if meant is None and sure and name in _OF_PLAYBOOKS:
-                sentences.append(f"{name}: this playbook does not have this option. {own}")
-            elif meant is None:
-                others.append(name)
-            else:
-                hint = "" if sure else " If it is a variable of your own, give it another name."
+            likely = sure or name in probably
+            meant = _meant(name, free, _OTHER_WORDS if likely else _PROTECTING)
+            hint = "" if sure else " If it is a variable of your own, give it another name."
+            if meant is not None:
                 sentences.append(f"{name}: unknown option. Did you mean {meant}?{hint}")
+            elif likely and name in _OF_PLAYBOOKS:
+                sentences.append(f"{name}: this playbook does not have this option. {own}{hint}")
+            else:
+                others.append(name)
     return sentences, others
 
 

@@ -106,6 +106,26 @@ def test_an_option_of_one_import_is_no_mistake_for_another(tmp_path: Path) -> No
     assert said.startswith("2 "), said
 
 
+@pytest.mark.parametrize(
+    ("playbook", "words", "meant"),
+    [
+        ("purge", "vm=web1 keep=true", {"keep": "keep_disks"}),
+        ("migrate", "vm=web1 target=hv2", {"target": "to"}),
+        ("power", "tag=web state=stopped pending=true host=hv1", {"host": "on", "pending": "only_pending"}),
+    ],
+)
+def test_another_word_for_an_option_is_a_mistake_where_the_playbook_gets_options(
+    tmp_path: Path, playbook: str, words: str, meant: dict[str, str]
+) -> None:
+    """As one that is only named, it would have the disks of web1 deleted."""
+    imported = [{"import_playbook": f"brine.virt.{playbook}"}]
+    said = site(tmp_path, *(option for word in words.split() for option in ("-e", word)), imported=imported)
+    own = "If it is a variable of your own, give it another name."
+    for name, option in meant.items():
+        assert f"{name}: unknown option. Did you mean {option}? {own}" in said, said
+    assert said.startswith("2 ") and said.count("TASK [") == 1, said
+
+
 def test_what_only_the_inventory_can_say_of_hypervisors_is_refused_in_the_vars_of_an_import(tmp_path: Path) -> None:
     imported = [{"import_playbook": "brine.virt.balance", "vars": {"virt_memory_ratio": 2, "virt_policy": "pack"}}]
     said = site(tmp_path, imported=imported)

@@ -19,6 +19,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
     mistaken_choices,
     mistaken_options,
     mistaken_variables,
+    names_meant,
 )
 from ansible_collections.brine.virt.tests.unit.roles.test_bare_hosts import PLAYBOOKS, bare_host, play
 
@@ -80,6 +81,62 @@ def test_of_what_may_be_meant_for_something_else_only_mistypings_are_refused(
         ["form: unknown option. Did you mean from?"] if "form" in given else []
     )
     assert others == sorted({*given.split()} - set(meant) - typed)
+
+
+PURGE = ["vm", "on", "stop", "stop_timeout", "force", "keep_disks", "adopt", "disks", "output"]
+POWER = ["vm", "tag", "on", "in_state", "all", "state", "only_pending", "force", "timeout", "output"]
+OWN = "If it is a variable of your own, give it another name."
+
+
+@pytest.mark.parametrize(
+    ("typed", "files", "options", "meant"),
+    [
+        # What would keep the disks is never passed over, nor what limits who is restarted.
+        ("vm keep", [], PURGE, {"keep": "keep_disks"}),
+        ("vm", ["keep_volumes domain"], PURGE, {"keep_volumes": "keep_disks"}),
+        ("keep_storage", ["vm"], PURGE, {"keep_storage": "keep_disks"}),
+        ("tag state", ["pending"], POWER, {"pending": "only_pending"}),
+        # Beside an option of the playbook.
+        ("vm target", [], ["vm", "to", "pool", "disks"], {"target": "to"}),
+        ("from host", [], ["from", "to", "reason"], {"host": "to"}),
+        ("", ["from source target"], ["from", "to", "reason"], {"target": "to"}),
+        ("host", ["tag state"], POWER, {"host": "on"}),
+        ("", ["vm ram interfaces"], ["vm", "memory", "nics"], {"ram": "memory", "interfaces": "nics"}),
+        ("", ["vm host"], ["vm", "image", "hypervisor"], {"host": "hypervisor"}),
+        # Alone, or in another file, it may be the user's own.
+        ("vm state", ["host node domain"], POWER, {}),
+        ("target", [], ["vm", "to", "pool", "disks"], {}),
+        ("vm", ["target name"], ["vm", "to", "pool", "disks"], {}),
+        # Meant for another import.
+        ("vm on hypervisor state", [], ["vm", "to", "pool", "disks"], {}),
+        ("vm stop on", [], ["vm", "image", "hypervisor", "end"], {}),
+    ],
+)
+def test_another_word_beside_an_option_of_the_playbook_is_refused_in_a_site_playbook(
+    typed: str, files: list[str], options: list[str], meant: dict[str, str]
+) -> None:
+    names = {*typed.split()}
+    in_files = [{*file.split()} for file in files]
+    company = names_meant(names, in_files, options, site=True)
+    given = names.union(*in_files)
+    sentences, others = mistaken_options(given, options, (), company)
+    assert sentences == [
+        f"{name}: unknown option. Did you mean {option}? {OWN}" for name, option in sorted(meant.items())
+    ]
+    assert others == sorted(given - {*options, *meant})
+
+
+def test_a_file_with_an_option_of_the_playbook_is_meant_for_it_where_this_is_called_itself() -> None:
+    """The file of a machine that is to go, with a word of purge; and files with other things."""
+    options = ["vm", "state", "hypervisor"]
+    files = [{"vm", "state", "keep_disks", "host"}, {"on", "title", "domain"}]
+    company = names_meant({"site"}, files, options, site=False)
+    sentences, others = mistaken_options({"site"}.union(*files), options, {"site"}, company)
+    assert sentences == [
+        f"host: unknown option. Did you mean hypervisor? {OWN}",
+        f"keep_disks: this playbook does not have this option. Its options: hypervisor, state, vm. {OWN}",
+    ]
+    assert others == ["domain", "on", "site", "title"]
 
 
 @pytest.mark.parametrize("name", ["vm", "on", "tag", "in_state", "keep_disks", "file", "limit", "image", "autostart"])
@@ -288,6 +345,18 @@ def test_a_word_of_ones_own_in_a_file_is_only_named(tmp_path: Path) -> None:
     (tmp_path / "prod.yml").write_text("raeson: disk\n")
     done = play(tmp_path, "maintenance", hosts, "-e", "@prod.yml")
     assert "raeson: unknown option. Did you mean reason? If it is a variable of your own, give it" in done.stdout
+    assert done.returncode == 2
+
+
+@pytest.mark.slow
+def test_another_word_beside_an_option_in_the_same_file_ends_the_run(tmp_path: Path) -> None:
+    hosts = {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path)}}}
+    (tmp_path / "web1.yml").write_text("vm: web1\nram: 8192\n")
+    (tmp_path / "own.yml").write_text("host: example.org\n")
+    done = play(tmp_path, "provision", hosts, "--check", "-e", "@own.yml", "-e", "@web1.yml")
+    output = done.stdout + done.stderr
+    assert f"ram: unknown option. Did you mean memory? {OWN} Nothing was changed." in output, output
+    assert "Not an option of this playbook: host\n" in output
     assert done.returncode == 2
 
 
