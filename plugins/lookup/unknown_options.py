@@ -29,6 +29,7 @@ description:
     sites have their own. Names that begin with C(ansible_) are not checked, and of those with C(virt_) only what is
     spelt nearly like a variable of the playbooks, such as C(virt_migrate_bandwith).
   - Profiles in Salt's form that stand alone, as in C(virt.disk), get a sentence where the playbook makes machines.
+  - With O(host_variables), variables of the inventory are compared with those of the playbooks, too.
   - Words that belong to no name, as the second one in C(-e title=SOME WORDS), get a sentence as well.
   - The playbooks of the collection use it.
 options:
@@ -44,6 +45,18 @@ options:
         any words, and there is a sentence if it holds none.
     type: dict
     default: {}
+  host_variables:
+    description:
+      - By the name of each hypervisor, the names of its variables. There is a sentence for each that is spelt nearly
+        like a variable of the playbooks and is not on the command line. It names the hypervisors that have it, unless
+        all have.
+    type: dict
+    default: {}
+  play_variables:
+    description: The names of variables that each of these hypervisors has besides, such as those of the play.
+    type: list
+    elements: str
+    default: []
 seealso:
   - plugin: brine.virt.extra_vars
     plugin_type: lookup
@@ -83,6 +96,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
     bare_profiles,
     lone_words,
     mistaken_choices,
+    mistaken_host_variables,
     mistaken_options,
     mistaken_variables,
     names_meant,
@@ -106,7 +120,11 @@ class LookupModule(LookupBase):
         if site:
             words, mappings = set(), set()
         sentences, others = mistaken_options(given, options, words | mappings, meant)
-        sentences += mistaken_variables(given) + lone_words(given) + bare_profiles(given, terms)
+        sentences += mistaken_variables(given)
+        sentences += mistaken_host_variables(
+            self.get_option("host_variables"), self.get_option("play_variables"), given
+        )
+        sentences += lone_words(given) + bare_profiles(given, terms)
         sentences += mistaken_choices(given, self.get_option("choices"))
         sentences += unknown_words(others, words, options)
         others = [name for name in others if name not in words]

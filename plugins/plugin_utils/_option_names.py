@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
@@ -63,8 +64,9 @@ _OF_PLAYBOOKS = frozenset((
 ))
 # fmt: on
 # The ends of variables that are options of playbooks. The playbooks have other variables with the same beginnings, but
-# nobody sets those on the command line: what is spelt nearly like one of these is meant for it.
-_VARIABLES = {
+# nobody sets those: what is spelt nearly like one of these is meant for it. Those of the role virt_hypervisor are
+# compared by its playbook.
+_VARIABLES: dict[str, list[str]] = {
     "virt_migrate_": [
         "bandwidth",
         "concurrency",
@@ -79,7 +81,27 @@ _VARIABLES = {
     "virt_power_": ["concurrency"],
     "virt_snapshot_": ["concurrency", "keep"],
     "virt_provision_": ["concurrency", "conclude", "stop_timeout", "timeout", "wait"],
+    "virt_hypervisor_": [],
 }
+# Those of several playbooks, and the above for whoever writes virt_backups_keep.
+_VARIABLES["virt_"] = [
+    "answer_seconds",
+    "anti_affinity",
+    "cpu_baseline",
+    "hypervisors",
+    "known_hosts",
+    "labels",
+    "memory_ratio",
+    "memory_reserve_mib",
+    "policy",
+    "trust_guest_addresses",
+    "unseen",
+    "vcpu_ratio",
+    *(f"{family}{ending}"[len("virt_") :] for family, endings in _VARIABLES.items() for ending in endings),
+]
+_KNOWN = {family + ending for family, endings in _VARIABLES.items() for ending in endings}
+# What the live inventory says of a machine, which may be a hypervisor itself.
+_OF_MACHINES = {"virt_hypervisor"}
 # One letter too many or too few in a word of four.
 _CLOSE = 0.85
 
@@ -147,16 +169,52 @@ def mistaken_variables(given: Collection[t.Any]) -> list[str]:
 
     given: names of all variables on the command line.
     """
-    sentences = []
-    for name in sorted(map(str, given)):
-        for family, endings in _VARIABLES.items():
-            ending = name[len(family) :]
-            if name.startswith(family) and ending not in endings:
-                free = [item for item in endings if family + item not in given]
-                near = [item for item in free if sorted(item) == sorted(ending)]
-                near = near or difflib.get_close_matches(ending, free, n=1, cutoff=_CLOSE)
-                sentences += [f"{name}: unknown variable. Did you mean {family}{item}?" for item in near]
-    return sentences
+    return [_unknown_variable(name, near) for name, near in _nearly(given)]
+
+
+def mistaken_host_variables(
+    hosts: Mapping[str, Collection[t.Any]], everywhere: Collection[t.Any], given: Collection[t.Any]
+) -> list[str]:
+    """The same of what hypervisors have: a sentence names those that have the variable, unless all have it.
+
+    hosts: the names of the variables of each, with those on the command line; everywhere: of variables that each has
+    besides; given: those on the command line.
+    """
+    # What is wrong there is said of the command line.
+    left_out = _OF_MACHINES | (set(map(str, given)) - _KNOWN)
+    having: dict[tuple[str, str], list[str]] = {}
+    for host, names in hosts.items():
+        for found in _nearly({*names, *everywhere} - left_out):
+            having.setdefault(found, []).append(str(host))
+    return [
+        _unknown_variable(name if len(those) == len(hosts) else f"{name} ({', '.join(those)})", near)
+        for (name, near), those in having.items()
+    ]
+
+
+def _unknown_variable(name: str, near: str) -> str:
+    return f"{name}: unknown variable. Did you mean {near}?"
+
+
+def _nearly(names: Collection[t.Any]) -> list[tuple[str, str]]:
+    """Each of the names that is spelt nearly like a variable that is not among them, and that variable."""
+    ours = {str(name) for name in names if str(name).startswith("virt_")}
+    taken = frozenset(ours & _KNOWN)
+    return [(name, near) for name in sorted(ours) if (near := _near(name, taken))]
+
+
+# Most hypervisors have the same variables.
+@functools.lru_cache(maxsize=4096)
+def _near(name: str, taken: frozenset[str]) -> str | None:
+    """The variable that a name is spelt nearly like; None for another name. taken: those that are there themselves."""
+    family = next((family for family in _VARIABLES if name.startswith(family)), None)
+    if family is None or name in _KNOWN:
+        return None
+    ending = name[len(family) :]
+    free = [item for item in _VARIABLES[family] if family + item not in taken]
+    near = [item for item in free if sorted(item) == sorted(ending)]
+    near = near or difflib.get_close_matches(ending, free, n=1, cutoff=_CLOSE)
+    return family + near[0] if near else None
 
 
 def lone_words(given: Mapping[str, t.Any]) -> list[str]:
