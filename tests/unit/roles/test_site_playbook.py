@@ -60,6 +60,9 @@ def test_what_is_not_meant_for_it_does_nothing_and_is_no_error(
     assert "libvirt" not in said and "fatal" not in said
     assert "hv1 : ok=0 changed=0" in said or "hv1 :" not in said, said
     assert "Ask the live inventory again" not in said
+    left_out = f"--limit {options[1]} leaves out all hosts in the group hypervisors (hv1). This playbook does nothing"
+    # host_info, list and provision; where --tags is given, too, they are not asked.
+    assert said.count(left_out) == (3 if options[0] == "--limit" and "--tags" not in options else 0), said
 
 
 def test_roles_that_tags_leave_out_do_not_look_at_their_options(tmp_path: Path) -> None:
@@ -71,11 +74,12 @@ def test_roles_that_tags_leave_out_do_not_look_at_their_options(tmp_path: Path) 
 
 
 def test_the_tag_of_one_import_runs_this_one_alone(tmp_path: Path) -> None:
-    said = site(tmp_path, "--tags", "vms")
+    said = site(tmp_path, "--tags", "vms", "-v")
     assert said.startswith("2 "), said
     assert "libvirt-python is not installed" in said
     assert "TASK [Ask the hypervisors]" in said
     assert said.count("TASK [Check that the inventory names hypervisors]") == 1
+    assert "This playbook does nothing" not in said
     assert "nothing of this playbook" not in said
 
 
