@@ -43,9 +43,15 @@ def purges_filter(
     return answer(work, errors, "brine.virt.purges: ")
 
 
-def adoptions_filter(results: t.Any, names: t.Any, on: str | None = None, errors: str = "raise") -> dict[str, t.Any]:
+def adoptions_filter(
+    results: t.Any, names: t.Any, on: str | None = None, errors: str = "raise", unasked: t.Sequence[str] = ()
+) -> dict[str, t.Any]:
     """What is to be done; see adoptions.yml."""
-    return answer(lambda: choose_adoptions(results, _names(names), on), errors, "brine.virt.adoptions: ")
+
+    def work() -> dict[str, t.Any]:
+        return choose_adoptions(results, _names(names), on, unasked=unasked)
+
+    return answer(work, errors, "brine.virt.adoptions: ")
 
 
 def export_filter(

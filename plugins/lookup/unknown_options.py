@@ -18,12 +18,18 @@ description:
   - Where the run is one of the collection's own playbooks, what stands on the command line itself and not in a file
     gets a sentence also if it is another word for an option, such as C(target) for C(to), or an option of another
     playbook of the collection, because the playbook would do more than it was told to, or something else. So does any
-    other C(-e NAME=VALUE) that is not an option. Passed over, it could have C(purge) delete what it was meant to keep.
+    other C(-e NAME=VALUE) that is not an option. What is in a file gets one as well, if an option of the playbook is
+    in the same file.
+  - For a playbook of the site, which may import several playbooks with different options, another word gets a sentence
+    if an option of the playbook is given with it, on the command line or in the same file. An option of another
+    playbook of the collection does not. On the command line, it is enough that an option is in a file.
+  - Other words for C(keep_disks) and C(only_pending), such as C(keep), get a sentence wherever they are. Passed over,
+    they could have C(purge) delete what it was meant to keep.
   - Other variables that are not options, in a file, as JSON or for a playbook of the site, are named in a warning, as
-    sites have their own, and may import several playbooks with different options. Names that begin with C(ansible_) are
-    not checked, and of those with C(virt_) only what is spelt nearly like a variable of the playbooks, such as
-    C(virt_migrate_bandwith).
+    sites have their own. Names that begin with C(ansible_) are not checked, and of those with C(virt_) only what is
+    spelt nearly like a variable of the playbooks, such as C(virt_migrate_bandwith).
   - Profiles in Salt's form that stand alone, as in C(virt.disk), get a sentence where the playbook makes machines.
+  - With O(host_variables), variables of the inventory are compared with those of the playbooks, too.
   - Words that belong to no name, as the second one in C(-e title=SOME WORDS), get a sentence as well.
   - The playbooks of the collection use it.
 options:
@@ -39,6 +45,18 @@ options:
         any words, and there is a sentence if it holds none.
     type: dict
     default: {}
+  host_variables:
+    description:
+      - By the name of each hypervisor, the names of its variables. There is a sentence for each that is spelt nearly
+        like a variable of the playbooks and is not on the command line. It names the hypervisors that have it, unless
+        all have.
+    type: dict
+    default: {}
+  play_variables:
+    description: The names of variables that each of these hypervisors has besides, such as those of the play.
+    type: list
+    elements: str
+    default: []
 seealso:
   - plugin: brine.virt.extra_vars
     plugin_type: lookup
@@ -69,13 +87,19 @@ from ansible.plugins.lookup import LookupBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.brine.virt.plugins.plugin_utils._command_line import site_playbooks, written_names
+from ansible_collections.brine.virt.plugins.plugin_utils._command_line import (
+    names_in_files,
+    site_playbooks,
+    written_names,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
     bare_profiles,
     lone_words,
     mistaken_choices,
+    mistaken_host_variables,
     mistaken_options,
     mistaken_variables,
+    names_meant,
     unknown_words,
 )
 
@@ -90,9 +114,17 @@ class LookupModule(LookupBase):
         loader: t.Any = self._loader
         given = load_extra_vars(loader)
         options = [str(name) for name in terms]
-        words, mappings = (set(), set()) if site_playbooks() else written_names(loader.load)
-        sentences, others = mistaken_options(given, options, words | mappings)
-        sentences += mistaken_variables(given) + lone_words(given) + bare_profiles(given, terms)
+        words, mappings = written_names(loader.load)
+        site = bool(site_playbooks())
+        meant = names_meant(words | mappings, names_in_files(loader.load_from_file), options, site=site)
+        if site:
+            words, mappings = set(), set()
+        sentences, others = mistaken_options(given, options, words | mappings, meant)
+        sentences += mistaken_variables(given)
+        sentences += mistaken_host_variables(
+            self.get_option("host_variables"), self.get_option("play_variables"), given
+        )
+        sentences += lone_words(given) + bare_profiles(given, terms)
         sentences += mistaken_choices(given, self.get_option("choices"))
         sentences += unknown_words(others, words, options)
         others = [name for name in others if name not in words]

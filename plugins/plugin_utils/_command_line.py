@@ -1,7 +1,7 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the command line of the run has: the playbooks, and the names of variables that are not in a file."""
+"""What the command line of the run has: the playbooks, and the names of variables, there and in files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import typing as t
 
 from ansible import context
+from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.splitter import parse_kv
 
 # How a playbook of the collection is called, and where its files are.
@@ -34,3 +35,14 @@ def written_names(load: t.Callable[[str], t.Any]) -> tuple[set[str], set[str]]:
     words = {str(name) for text in texts if text[:1] not in ("@", "/", ".", "[", "{") for name in parse_kv(text)}
     mappings = [load(text) for text in texts if text[:1] in ("[", "{")]
     return words, {str(name) for mapping in mappings if isinstance(mapping, dict) for name in mapping}
+
+
+def names_in_files(load_file: t.Callable[[str], t.Any]) -> list[set[str]]:
+    """The names in each of the files behind -e.
+
+    load_file: gives back what is in a file by its whole path, as Ansible has read it for the run: it may be a pipe.
+    """
+    texts = [str(text) for text in context.CLIARGS.get("extra_vars", ())]
+    # A new loader looks for a file where Ansible has: not beside the playbook.
+    files = [load_file(DataLoader().path_dwim(text[1:])) for text in texts if text.startswith("@")]
+    return [{str(name) for name in file} for file in files]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
@@ -38,6 +39,9 @@ _OTHER_WORDS = {
     "nics": ("interfaces",),
     "features": ("hypervisor_features",),
 }
+# Those whose other words are refused wherever they are: passed over, the disks of a machine are deleted, or machines
+# are switched off that have nothing pending. What the others are called may be the user's own variables, such as host.
+_PROTECTING = {option: _OTHER_WORDS[option] for option in ("keep_disks", "only_pending")}
 # What people say for a word of ours. «deleted» is nearest to «reverted», which loses what a machine does.
 _MEANT = dict.fromkeys(("delete", "deleted", "remove", "removed"), "absent")
 # Not the user's words for anything of ours, or checked elsewhere.
@@ -60,8 +64,9 @@ _OF_PLAYBOOKS = frozenset((
 ))
 # fmt: on
 # The ends of variables that are options of playbooks. The playbooks have other variables with the same beginnings, but
-# nobody sets those on the command line: what is spelt nearly like one of these is meant for it.
-_VARIABLES = {
+# nobody sets those: what is spelt nearly like one of these is meant for it. Those of the role virt_hypervisor are
+# compared by its playbook.
+_VARIABLES: dict[str, list[str]] = {
     "virt_migrate_": [
         "bandwidth",
         "concurrency",
@@ -76,19 +81,57 @@ _VARIABLES = {
     "virt_power_": ["concurrency"],
     "virt_snapshot_": ["concurrency", "keep"],
     "virt_provision_": ["concurrency", "conclude", "stop_timeout", "timeout", "wait"],
+    "virt_hypervisor_": [],
 }
+# Those of several playbooks, and the above for whoever writes virt_backups_keep.
+_VARIABLES["virt_"] = [
+    "answer_seconds",
+    "anti_affinity",
+    "cpu_baseline",
+    "hypervisors",
+    "known_hosts",
+    "labels",
+    "memory_ratio",
+    "memory_reserve_mib",
+    "policy",
+    "trust_guest_addresses",
+    "unseen",
+    "vcpu_ratio",
+    *(f"{family}{ending}"[len("virt_") :] for family, endings in _VARIABLES.items() for ending in endings),
+]
+_KNOWN = {family + ending for family, endings in _VARIABLES.items() for ending in endings}
+# What the live inventory says of a machine, which may be a hypervisor itself.
+_OF_MACHINES = {"virt_hypervisor"}
 # One letter too many or too few in a word of four.
 _CLOSE = 0.85
 
 
+def names_meant(typed: set[str], files: Sequence[set[str]], options: Sequence[str], *, site: bool) -> set[str]:
+    """The names that are given together with an option of this playbook, and so are probably meant for it.
+
+    typed: names on the command line itself, which are together with those in files, too. files: the names in each.
+    options: those of the playbook. site: the run is a playbook of the user's own, where options of other playbooks may
+    be meant for another import.
+    """
+    together = [names for names in files if not names.isdisjoint(options)]
+    if together or not typed.isdisjoint(options):
+        together.append(typed)
+    meant = {name for names in together for name in names}
+    return meant - _OF_PLAYBOOKS if site else meant
+
+
 def mistaken_options(
-    given: Collection[t.Any], options: Sequence[str], meant_for_it: Collection[str] | None = None
+    given: Collection[t.Any],
+    options: Sequence[str],
+    meant_for_it: Collection[str] | None = None,
+    probably: Collection[str] = (),
 ) -> tuple[list[str], list[str]]:
     """A sentence for each name that is meant for an option which is not given, and the other names that are no option.
 
     given: names of all variables on the command line, where on may be true; options: those of the playbook.
-    meant_for_it: the names that can be meant for this playbook alone, all by default. The others may be the user's own,
-    or for another playbook, so that of them only what is spelt nearly like an option gets a sentence.
+    meant_for_it: the names that can be meant for this playbook alone, all by default. probably: those of names_meant.
+    The others may be the user's own, or for another playbook, so that of them only what is spelt nearly like an option
+    gets a sentence, and other words for _PROTECTING.
     """
     names = {str(name) for name in given if name is not True}
     free = [option for option in options if option not in names]
@@ -99,14 +142,15 @@ def mistaken_options(
     for name in sorted(names - set(options)):
         if not name.startswith(_OTHERS) and name != _LONE:
             sure = meant_for_it is None or name in meant_for_it
-            meant = _meant(name, free, _OTHER_WORDS if sure else {})
-            if meant is None and sure and name in _OF_PLAYBOOKS:
-                sentences.append(f"{name}: this playbook does not have this option. {own}")
-            elif meant is None:
-                others.append(name)
-            else:
-                hint = "" if sure else " If it is a variable of your own, give it another name."
+            likely = sure or name in probably
+            meant = _meant(name, free, _OTHER_WORDS if likely else _PROTECTING)
+            hint = "" if sure else " If it is a variable of your own, give it another name."
+            if meant is not None:
                 sentences.append(f"{name}: unknown option. Did you mean {meant}?{hint}")
+            elif likely and name in _OF_PLAYBOOKS:
+                sentences.append(f"{name}: this playbook does not have this option. {own}{hint}")
+            else:
+                others.append(name)
     return sentences, others
 
 
@@ -125,16 +169,52 @@ def mistaken_variables(given: Collection[t.Any]) -> list[str]:
 
     given: names of all variables on the command line.
     """
-    sentences = []
-    for name in sorted(map(str, given)):
-        for family, endings in _VARIABLES.items():
-            ending = name[len(family) :]
-            if name.startswith(family) and ending not in endings:
-                free = [item for item in endings if family + item not in given]
-                near = [item for item in free if sorted(item) == sorted(ending)]
-                near = near or difflib.get_close_matches(ending, free, n=1, cutoff=_CLOSE)
-                sentences += [f"{name}: unknown variable. Did you mean {family}{item}?" for item in near]
-    return sentences
+    return [_unknown_variable(name, near) for name, near in _nearly(given)]
+
+
+def mistaken_host_variables(
+    hosts: Mapping[str, Collection[t.Any]], everywhere: Collection[t.Any], given: Collection[t.Any]
+) -> list[str]:
+    """The same of what hypervisors have: a sentence names those that have the variable, unless all have it.
+
+    hosts: the names of the variables of each, with those on the command line; everywhere: of variables that each has
+    besides; given: those on the command line.
+    """
+    # What is wrong there is said of the command line.
+    left_out = _OF_MACHINES | (set(map(str, given)) - _KNOWN)
+    having: dict[tuple[str, str], list[str]] = {}
+    for host, names in hosts.items():
+        for found in _nearly({*names, *everywhere} - left_out):
+            having.setdefault(found, []).append(str(host))
+    return [
+        _unknown_variable(name if len(those) == len(hosts) else f"{name} ({', '.join(those)})", near)
+        for (name, near), those in having.items()
+    ]
+
+
+def _unknown_variable(name: str, near: str) -> str:
+    return f"{name}: unknown variable. Did you mean {near}?"
+
+
+def _nearly(names: Collection[t.Any]) -> list[tuple[str, str]]:
+    """Each of the names that is spelt nearly like a variable that is not among them, and that variable."""
+    ours = {str(name) for name in names if str(name).startswith("virt_")}
+    taken = frozenset(ours & _KNOWN)
+    return [(name, near) for name in sorted(ours) if (near := _near(name, taken))]
+
+
+# Most hypervisors have the same variables.
+@functools.lru_cache(maxsize=4096)
+def _near(name: str, taken: frozenset[str]) -> str | None:
+    """The variable that a name is spelt nearly like; None for another name. taken: those that are there themselves."""
+    family = next((family for family in _VARIABLES if name.startswith(family)), None)
+    if family is None or name in _KNOWN:
+        return None
+    ending = name[len(family) :]
+    free = [item for item in _VARIABLES[family] if family + item not in taken]
+    near = [item for item in free if sorted(item) == sorted(ending)]
+    near = near or difflib.get_close_matches(ending, free, n=1, cutoff=_CLOSE)
+    return family + near[0] if near else None
 
 
 def lone_words(given: Mapping[str, t.Any]) -> list[str]:

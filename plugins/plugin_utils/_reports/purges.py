@@ -61,7 +61,7 @@ def choose_purges(
     """
     if hints not in _HINTS:
         raise InputError(f"there is no {hints!r}", where="hints", hint=one_of_these(hints, HINTS))
-    answered, silent = _find_answers(results, on)
+    answered, silent = _find_answers(results, on, unasked)
     by_hypervisor: dict[str, list[str]] = {}
     shared: dict[str, list[t.Any]] = {}
     lines: list[str] = []
@@ -120,10 +120,14 @@ def _absent(name: str, answered: Mapping[str, _Found], unasked: Sequence[str]) -
     line = f"{name}: there is no such machine on {', '.join(answered)}"
     if similar:
         line += f". Did you mean {difflib.get_close_matches(name, sorted(similar), n=1, cutoff=0)[0]}?"
-    if unasked:
-        were = "was" if len(unasked) == 1 else "were"
-        line += f"{'' if similar else '.'} With --limit, {', '.join(unasked)} {were} not asked"
-    return line
+    # A question has its end already.
+    return line + _not_asked(unasked).lstrip("." if similar else "")
+
+
+def _not_asked(unasked: Sequence[str]) -> str:
+    """The end of a sentence, and which hypervisors --limit leaves out."""
+    were = "was" if len(unasked) == 1 else "were"
+    return f". With --limit, {', '.join(unasked)} {were} not asked" if unasked else ""
 
 
 def _elsewhere(name: str, seen: Sequence[str], hosts: Container[str]) -> list[str]:
@@ -158,11 +162,14 @@ def _lines(result: Mapping[str, t.Any], hypervisor: str) -> list[str]:
     return [*lines, f"  delete the machine itself{with_them}"]
 
 
-def _find_answers(results: t.Any, on: str | None = None) -> tuple[dict[str, _Found], dict[str, str]]:
+def _find_answers(
+    results: t.Any, on: str | None = None, unasked: Sequence[str] = ()
+) -> tuple[dict[str, _Found], dict[str, str]]:
     """The machines that hypervisors spoke of, by their names; and why others said nothing.
 
     results: registered results of a module that was asked for machines by name, by the hypervisors' names. on: the only
-    hypervisor that is meant. Raises InputError for what is no mapping, and for a hypervisor that there is not.
+    hypervisor that is meant. unasked: those that --limit leaves out. Raises InputError for what is no mapping, for a
+    hypervisor that there is not, and for one that was left out.
     """
     heard = results
     if isinstance(results, Mapping):
@@ -173,6 +180,8 @@ def _find_answers(results: t.Any, on: str | None = None) -> tuple[dict[str, _Fou
     }
     if on is None:
         return found, silent
+    if on in unasked:
+        raise InputError(f"{on} does not take part in this run (--limit)", where="on", hint="Name it there as well")
     if on not in results:
         raise InputError(f"there is no hypervisor {on!r}", where="on", hint=f"Known: {', '.join(results)}")
     return (
@@ -199,13 +208,16 @@ def _find_home(name: str, answered: Mapping[str, _Found], silent: Mapping[str, s
     return home
 
 
-def choose_adoptions(results: t.Any, names: Sequence[str], on: str | None = None) -> dict[str, t.Any]:
+def choose_adoptions(
+    results: t.Any, names: Sequence[str], on: str | None = None, *, unasked: Sequence[str] = ()
+) -> dict[str, t.Any]:
     """What is adopted where, as the filter brine.virt.adoptions returns it.
 
     results: registered results of virt_adopt in check mode by the hypervisors' names. on: the one that is meant where
-    several have a machine of a name. Raises InputError with a line for each machine that cannot be adopted.
+    several have a machine of a name. unasked: hypervisors that --limit leaves out. Raises InputError with a line for
+    each machine that cannot be adopted.
     """
-    answered, silent = _find_answers(results, on)
+    answered, silent = _find_answers(results, on, unasked)
     by_hypervisor: dict[str, list[str]] = {}
     lines: list[str] = []
     mistakes = Mistakes()
@@ -213,7 +225,9 @@ def choose_adoptions(results: t.Any, names: Sequence[str], on: str | None = None
         with mistakes.noted():
             hypervisor = _find_home(name, answered, silent)
             if hypervisor is None:
-                raise InputError(f"there is no machine {name!r} on {', '.join(answered)}", where="vm")
+                raise InputError(
+                    f"there is no machine {name!r} on {', '.join(answered)}{_not_asked(unasked)}", where="vm"
+                )
             result = answered[hypervisor][name]
             if result.get("failed"):
                 raise InputError(f"{hypervisor}: {result.get('msg', 'no reason given')}")

@@ -52,6 +52,8 @@ def test_names_of_any_shape(tmp_path: Path, playbook: str, variables: dict[str, 
         ("evacuate", "from=hv1", "--limit hv2 leaves out hv1. Name it there as well, or run it without --limit."),
         ("evacuate", "from=hv2 to=hv1", "--limit hv2 leaves out hv1. Name it there as well, or run it without"),
         ("evacuate", "from=hv3", "There is no hypervisor hv3. Known: hv2"),
+        ("purge", "vm=web1 on=hv1", "on: hv1 does not take part in this run (--limit). Name it there as well"),
+        ("adopt", "vm=web1 on=hv1", "on: hv1 does not take part in this run (--limit). Name it there as well"),
         ("restore", "vm=web1 src=/srv on=hv1", "on: --limit hv2 leaves out hv1. Name it there as well, or run it"),
     ],
 )

@@ -60,6 +60,9 @@ def test_what_is_not_meant_for_it_does_nothing_and_is_no_error(
     assert "libvirt" not in said and "fatal" not in said
     assert "hv1 : ok=0 changed=0" in said or "hv1 :" not in said, said
     assert "Ask the live inventory again" not in said
+    left_out = f"--limit {options[1]} leaves out all hosts in the group hypervisors (hv1). This playbook does nothing"
+    # host_info, list and provision; where --tags is given, too, they are not asked.
+    assert said.count(left_out) == (3 if options[0] == "--limit" and "--tags" not in options else 0), said
 
 
 def test_roles_that_tags_leave_out_do_not_look_at_their_options(tmp_path: Path) -> None:
@@ -71,11 +74,12 @@ def test_roles_that_tags_leave_out_do_not_look_at_their_options(tmp_path: Path) 
 
 
 def test_the_tag_of_one_import_runs_this_one_alone(tmp_path: Path) -> None:
-    said = site(tmp_path, "--tags", "vms")
+    said = site(tmp_path, "--tags", "vms", "-v")
     assert said.startswith("2 "), said
     assert "libvirt-python is not installed" in said
     assert "TASK [Ask the hypervisors]" in said
     assert said.count("TASK [Check that the inventory names hypervisors]") == 1
+    assert "This playbook does nothing" not in said
     assert "nothing of this playbook" not in said
 
 
@@ -104,6 +108,26 @@ def test_an_option_of_one_import_is_no_mistake_for_another(tmp_path: Path) -> No
     said = site(tmp_path, "-e", "vm=web1 ednd=hv1", imported=imported)
     assert "ednd: unknown option. Did you mean end? If it is a variable of your own, give it another name." in said
     assert said.startswith("2 "), said
+
+
+@pytest.mark.parametrize(
+    ("playbook", "words", "meant"),
+    [
+        ("purge", "vm=web1 keep=true", {"keep": "keep_disks"}),
+        ("migrate", "vm=web1 target=hv2", {"target": "to"}),
+        ("power", "tag=web state=stopped pending=true host=hv1", {"host": "on", "pending": "only_pending"}),
+    ],
+)
+def test_another_word_for_an_option_is_a_mistake_where_the_playbook_gets_options(
+    tmp_path: Path, playbook: str, words: str, meant: dict[str, str]
+) -> None:
+    """As one that is only named, it would have the disks of web1 deleted."""
+    imported = [{"import_playbook": f"brine.virt.{playbook}"}]
+    said = site(tmp_path, *(option for word in words.split() for option in ("-e", word)), imported=imported)
+    own = "If it is a variable of your own, give it another name."
+    for name, option in meant.items():
+        assert f"{name}: unknown option. Did you mean {option}? {own}" in said, said
+    assert said.startswith("2 ") and said.count("TASK [") == 1, said
 
 
 def test_what_only_the_inventory_can_say_of_hypervisors_is_refused_in_the_vars_of_an_import(tmp_path: Path) -> None:

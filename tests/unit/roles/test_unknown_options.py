@@ -17,8 +17,10 @@ from ansible_collections.brine.virt.plugins.plugin_utils._option_names import (
     bare_profiles,
     lone_words,
     mistaken_choices,
+    mistaken_host_variables,
     mistaken_options,
     mistaken_variables,
+    names_meant,
 )
 from ansible_collections.brine.virt.tests.unit.roles.test_bare_hosts import PLAYBOOKS, bare_host, play
 
@@ -80,6 +82,62 @@ def test_of_what_may_be_meant_for_something_else_only_mistypings_are_refused(
         ["form: unknown option. Did you mean from?"] if "form" in given else []
     )
     assert others == sorted({*given.split()} - set(meant) - typed)
+
+
+PURGE = ["vm", "on", "stop", "stop_timeout", "force", "keep_disks", "adopt", "disks", "output"]
+POWER = ["vm", "tag", "on", "in_state", "all", "state", "only_pending", "force", "timeout", "output"]
+OWN = "If it is a variable of your own, give it another name."
+
+
+@pytest.mark.parametrize(
+    ("typed", "files", "options", "meant"),
+    [
+        # What would keep the disks is never passed over, nor what limits who is restarted.
+        ("vm keep", [], PURGE, {"keep": "keep_disks"}),
+        ("vm", ["keep_volumes domain"], PURGE, {"keep_volumes": "keep_disks"}),
+        ("keep_storage", ["vm"], PURGE, {"keep_storage": "keep_disks"}),
+        ("tag state", ["pending"], POWER, {"pending": "only_pending"}),
+        # Beside an option of the playbook.
+        ("vm target", [], ["vm", "to", "pool", "disks"], {"target": "to"}),
+        ("from host", [], ["from", "to", "reason"], {"host": "to"}),
+        ("", ["from source target"], ["from", "to", "reason"], {"target": "to"}),
+        ("host", ["tag state"], POWER, {"host": "on"}),
+        ("", ["vm ram interfaces"], ["vm", "memory", "nics"], {"ram": "memory", "interfaces": "nics"}),
+        ("", ["vm host"], ["vm", "image", "hypervisor"], {"host": "hypervisor"}),
+        # Alone, or in another file, it may be the user's own.
+        ("vm state", ["host node domain"], POWER, {}),
+        ("target", [], ["vm", "to", "pool", "disks"], {}),
+        ("vm", ["target name"], ["vm", "to", "pool", "disks"], {}),
+        # Meant for another import.
+        ("vm on hypervisor state", [], ["vm", "to", "pool", "disks"], {}),
+        ("vm stop on", [], ["vm", "image", "hypervisor", "end"], {}),
+    ],
+)
+def test_another_word_beside_an_option_of_the_playbook_is_refused_in_a_site_playbook(
+    typed: str, files: list[str], options: list[str], meant: dict[str, str]
+) -> None:
+    names = {*typed.split()}
+    in_files = [{*file.split()} for file in files]
+    company = names_meant(names, in_files, options, site=True)
+    given = names.union(*in_files)
+    sentences, others = mistaken_options(given, options, (), company)
+    assert sentences == [
+        f"{name}: unknown option. Did you mean {option}? {OWN}" for name, option in sorted(meant.items())
+    ]
+    assert others == sorted(given - {*options, *meant})
+
+
+def test_a_file_with_an_option_of_the_playbook_is_meant_for_it_where_this_is_called_itself() -> None:
+    """The file of a machine that is to go, with a word of purge; and files with other things."""
+    options = ["vm", "state", "hypervisor"]
+    files = [{"vm", "state", "keep_disks", "host"}, {"on", "title", "domain"}]
+    company = names_meant({"site"}, files, options, site=False)
+    sentences, others = mistaken_options({"site"}.union(*files), options, {"site"}, company)
+    assert sentences == [
+        f"host: unknown option. Did you mean hypervisor? {OWN}",
+        f"keep_disks: this playbook does not have this option. Its options: hypervisor, state, vm. {OWN}",
+    ]
+    assert others == ["domain", "on", "site", "title"]
 
 
 @pytest.mark.parametrize("name", ["vm", "on", "tag", "in_state", "keep_disks", "file", "limit", "image", "autostart"])
@@ -189,17 +247,45 @@ def test_a_salt_configuration_beside_the_variables_is_named(given: dict[str, t.A
         (["virt_backup_ownr", "virt_site"], "virt_backup_owner"),
         (["virt_migrate_bandwith", "virt_migrate_bandwidth"], ""),
         (["virt_migrate_pool", "virt_power_words", "virt_provision_src"], ""),
+        (["virt_know_hosts"], "virt_known_hosts"),
+        (["virt_answer_second"], "virt_answer_seconds"),
+        (["virt_usneen"], "virt_unseen"),
+        (["virt_hypervisor"], "virt_hypervisors"),
+        (["virt_backups_keep"], "virt_backup_keep"),
+        (["virt_migration_bandwidth"], "virt_migrate_bandwidth"),
+        (["virt_host", "virt_nodes", "virt_rack", "virt_owner", "virt_backup_host", "virt_timeout"], ""),
+        (["virt_hypervisor_user", "virt_hypervisor_ksm", "virt_tls_name", "virt_bridge_bridge"], ""),
     ],
 )
 def test_a_variable_of_a_playbook_that_is_misspelled_is_named(given: list[str], meant: str) -> None:
     assert mistaken_variables(given) == ([f"{given[0]}: unknown variable. Did you mean {meant}?"] if meant else [])
 
 
-def test_no_variable_of_the_playbooks_is_taken_for_another() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in (COLLECTION / "playbooks").rglob("*.yml")]
+def test_no_variable_of_the_playbooks_and_roles_is_taken_for_another() -> None:
+    """What plays have registered is a variable of the host in those that follow."""
+    folders = (COLLECTION / "playbooks", COLLECTION / "roles")
+    texts = [path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.yml")]
     names = set(re.findall(r"\bvirt_[a-z_]*[a-z]\b", "\n".join(texts)))
-    assert "virt_migrate_bandwidth" in names
-    assert [name for name in sorted(names) if mistaken_variables([name])] == []
+    assert {"virt_migrate_bandwidth", "virt_provision_concurrency", "virt_hypervisor_pools"} <= names
+    # A group of hosts, and what the live inventory says of machines.
+    assert [name for name in sorted(names - {"virt_hypervisor"}) if mistaken_variables([name])] == []
+
+
+def test_what_is_misspelled_in_the_inventory_is_named_with_the_hypervisors_that_have_it() -> None:
+    common = ["inventory_hostname", "virt_hypervisor", "virt_rack", "virt_migrate_tsl", "limt"]
+    hosts = {
+        "hv1": [*common, "virt_backup_must_be_mount", "virt_know_hosts"],
+        "hv2": [*common, "virt_migrate_source_volume"],
+        # Of its own, beside the right one.
+        "hv3": [*common, "virt_backup_must_be_mount", "virt_know_hosts", "virt_known_hosts"],
+    }
+    assert mistaken_host_variables(hosts, ["virt_power_concurency"], ["virt_migrate_tsl", "limt"]) == [
+        "virt_backup_must_be_mount (hv1, hv3): unknown variable. Did you mean virt_backup_must_be_mounted?",
+        "virt_know_hosts (hv1): unknown variable. Did you mean virt_known_hosts?",
+        "virt_power_concurency: unknown variable. Did you mean virt_power_concurrency?",
+        "virt_migrate_source_volume (hv2): unknown variable. Did you mean virt_migrate_source_volumes?",
+    ]
+    assert mistaken_host_variables({}, ["virt_know_hosts"], []) == []
 
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
@@ -288,6 +374,37 @@ def test_a_word_of_ones_own_in_a_file_is_only_named(tmp_path: Path) -> None:
     (tmp_path / "prod.yml").write_text("raeson: disk\n")
     done = play(tmp_path, "maintenance", hosts, "-e", "@prod.yml")
     assert "raeson: unknown option. Did you mean reason? If it is a variable of your own, give it" in done.stdout
+    assert done.returncode == 2
+
+
+@pytest.mark.slow
+def test_another_word_beside_an_option_in_the_same_file_ends_the_run(tmp_path: Path) -> None:
+    hosts = {"hypervisors": {"hosts": {"hv1": bare_host(tmp_path)}}}
+    (tmp_path / "web1.yml").write_text("vm: web1\nram: 8192\n")
+    (tmp_path / "own.yml").write_text("host: example.org\n")
+    done = play(tmp_path, "provision", hosts, "--check", "-e", "@own.yml", "-e", "@web1.yml")
+    output = done.stdout + done.stderr
+    assert f"ram: unknown option. Did you mean memory? {OWN} Nothing was changed." in output, output
+    assert "Not an option of this playbook: host\n" in output
+    assert done.returncode == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("playbook", ["backup", "list", "provision"])
+def test_what_is_misspelled_in_the_inventory_ends_each_run(tmp_path: Path, playbook: str) -> None:
+    """Also in the vars of an import, and not that of a hypervisor that does not take part."""
+    hosts = {name: {**bare_host(tmp_path), "virt_site": "prague"} for name in ("hv1", "hv2", "hv3")}
+    hosts["hv2"] |= {"virt_backup_must_be_mount": "/srv/nas"}
+    hosts["hv3"] |= {"virt_know_hosts": "seen"}
+    imported = {"import_playbook": f"brine.virt.{playbook}", "vars": {"virt_migrate_source_volume": "none"}}
+    (tmp_path / "site.yml").write_text(json.dumps([imported]))
+    inventory = {"hypervisors": {"hosts": hosts}, "others": {"hosts": {"app": {"virt_label": 1}}}}
+    done = play(tmp_path, "./site.yml", inventory, "--limit", "!hv3")
+    assert (
+        "virt_migrate_source_volume: unknown variable. Did you mean virt_migrate_source_volumes? "
+        "virt_backup_must_be_mount (hv2): unknown variable. Did you mean virt_backup_must_be_mounted? Nothing was"
+    ) in done.stdout, done.stdout + done.stderr
+    assert "know_hosts" not in done.stdout + done.stderr and "virt_label" not in done.stdout + done.stderr
     assert done.returncode == 2
 
 

@@ -12,7 +12,11 @@ from ansible import context
 from ansible.parsing.dataloader import DataLoader
 from ansible.utils.context_objects import CLIArgs
 
-from ansible_collections.brine.virt.plugins.plugin_utils._command_line import site_playbooks, written_names
+from ansible_collections.brine.virt.plugins.plugin_utils._command_line import (
+    names_in_files,
+    site_playbooks,
+    written_names,
+)
 
 
 def test_playbooks_of_the_collection_are_known_by_name_and_by_file(
@@ -40,3 +44,21 @@ def test_names_on_the_command_line_are_told_from_those_in_files(monkeypatch: pyt
     assert written_names(DataLoader().load) == ({"vm", "on", "force", "_raw_params"}, {"target", "b"})
     monkeypatch.setattr(context, "CLIARGS", CLIArgs({}))
     assert written_names(DataLoader().load) == (set(), set())
+
+
+def test_the_names_of_each_file_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own.yml").write_text("domain: example.org\n7: seven\n")
+    (tmp_path / "vm.json").write_text('{"vm": "web1", "keep": true}')
+    (tmp_path / "pipe.yml").write_text("once: 1\n")
+    given = ("@own.yml", "vm=web1", f"@{tmp_path}/vm.json", "@pipe.yml", '{"b": 2}')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(context, "CLIARGS", CLIArgs({"extra_vars": given}))
+    loader = DataLoader()
+    # As Ansible does first. A file may be a pipe, as in -e @<(command), and is empty later.
+    loader.load_from_file("pipe.yml")
+    (tmp_path / "pipe.yml").unlink()
+    # Ansible looks for other files beside the playbook then.
+    loader.set_basedir("/")
+    assert names_in_files(loader.load_from_file) == [{"domain", "7"}, {"vm", "keep"}, {"once"}]
+    monkeypatch.setattr(context, "CLIARGS", CLIArgs({}))
+    assert names_in_files(loader.load_from_file) == []

@@ -208,20 +208,36 @@ def test_one_that_is_moved_while_the_run_looks_is_not_called_removed(tmp_path: P
     assert re.search("^old1 +hv1 +not removed ", output, re.MULTILINE), output
 
 
-def test_no_hypervisor_says_which_machines_there_are_to_be(tmp_path: Path) -> None:
-    """Ansible takes whatever a module answers as facts for variables of the host, before those of the inventory."""
-    shutil.copytree(ROLE, tmp_path / "roles/virt_provision")
-    file = tmp_path / "roles/virt_provision/tasks/observe.yml"
+def lying(directory: Path, facts: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What the play has in place of the role: the role, in which hv1 answers with these facts."""
+    shutil.copytree(ROLE, directory / "roles/virt_provision")
+    file = directory / "roles/virt_provision/tasks/observe.yml"
     lie = [{"liar": {}, "when": "inventory_hostname == 'hv1'"}]
     file.write_text(file.read_text(encoding="utf-8") + yaml.safe_dump(lie), encoding="utf-8")
-    (tmp_path / "library").mkdir()
-    (tmp_path / "library/liar.py").write_text(LIAR.replace("FACTS", repr({"vm": "old1", "state": "absent"})))
+    (directory / "library").mkdir()
+    (directory / "library/liar.py").write_text(LIAR.replace("FACTS", repr(facts)))
+    return {"roles": [{"role": "virt_provision"}]}
+
+
+def test_no_hypervisor_says_which_machines_there_are_to_be(tmp_path: Path) -> None:
+    """Ansible takes whatever a module answers as facts for variables of the host, before those of the inventory."""
+    play = lying(tmp_path, {"vm": "old1", "state": "absent"})
     hosts = {"hv1": host(tmp_path, "hv1", {}), "hv2": host(tmp_path, "hv2", {"old1": OFF})}
-    output = run(tmp_path, hosts, [{"name": "web1", **BARE}], fails=True, roles=[{"role": "virt_provision"}])
+    output = run(tmp_path, hosts, [{"name": "web1", **BARE}], fails=True, **play)
     assert "hv1 answers with variables of its own, which Ansible prefers to yours: state, vm. Find out" in output, (
         output
     )
     assert changed(output) == 0 and "old1 on hv2" not in output, output
+
+
+def test_a_bridge_with_the_name_of_an_option_on_the_command_line_is_none(tmp_path: Path) -> None:
+    """Its fact is called like the option, which no fact outranks. Other names of the kind are refused still."""
+    bridge = {"interfaces": ["vm"], "vm": {"device": "vm"}}
+    hosts = {"hv1": host(tmp_path, "hv1", {"web1": OFF})}
+    words = ("-e", "vm=web1 state=stopped", "-e", '{"vcpus": 1, "memory": 128}', "--check")
+    output = provision(tmp_path, hosts, {}, *words, fails=False, **lying(tmp_path, bridge))
+    assert "answers with variables of its own" not in output, output
+    assert changed(output) == 0 and "failed=0" in output, output
 
 
 def test_a_new_machine_that_has_nothing_to_boot_from_is_not_waited_for(tmp_path: Path) -> None:

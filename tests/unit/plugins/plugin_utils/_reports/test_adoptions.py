@@ -59,6 +59,17 @@ def test_mistakes(results: dict[str, t.Any], on: str | None, sentence: str) -> N
     assert sentence in str(caught.value)
 
 
+def test_hypervisors_that_the_limit_leaves_out() -> None:
+    results = {"hv1": {"failed": True, "machines": [GONE]}}
+    for on, sentence in (
+        ("hv2", "on: hv2 does not take part in this run (--limit). Name it there as well"),
+        (None, "vm: there is no machine 'a' on hv1. With --limit, hv2 was not asked"),
+    ):
+        with pytest.raises(InputError) as caught:
+            choose_adoptions(results, ["a"], on, unasked=["hv2"])
+        assert str(caught.value) == sentence
+
+
 def test_the_filter() -> None:
     adoptions = purges.FilterModule().filters()["adoptions"]
     assert adoptions({"hv1": {"machines": [THERE]}}, ["a"])["errors"] == []

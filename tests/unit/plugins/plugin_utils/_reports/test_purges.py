@@ -112,6 +112,10 @@ def test_the_hypervisor_that_is_named() -> None:
     assert choose_purges(results, ["web1"], "hv2")["by_hypervisor"] == {"hv2": ["web1"]}
     assert errors(results, ["web1"], "hv9") == ["on: there is no hypervisor 'hv9'. Known: hv1, hv2, hv3"]
     assert errors(results, ["web1"], "hv3") == ["machine 'web1' was not found. hv3: did not answer: no route"]
+    with pytest.raises(InputError) as caught:
+        choose_purges(results, ["web1"], "hv4", unasked=["hv4", "hv5"])
+    left_out = "on: hv4 does not take part in this run (--limit). Name it there as well"
+    assert str(caught.value) == left_out
 
 
 def test_wrong_input() -> None:
