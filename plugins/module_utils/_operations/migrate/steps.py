@@ -30,6 +30,7 @@ from .context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallba
 from .endpoints.location import Endpoints, find, find_location, set_autostart, write_note
 from .endpoints.source_and_target import SourceMachine
 from .recheck import TargetRecheck, WriteGuard
+from .snapshots import remove_note
 from .storage.cleanup import clear_target, delete_proven
 from .storage.disks import CONTENT, BaseImage, DiskMigration
 from .storage.images import copy_image_to_target
@@ -71,6 +72,7 @@ class PreparingSteps:
                 ) from exc
             if old.autostart:
                 set_autostart(self.machine.handle, True)
+            put_back(self.machine.handle)
             write_note(self.machine.handle, None)
             self.recheck.outdate()
 
@@ -116,7 +118,7 @@ class PreparingSteps:
             with endpoints.open_source() as source:
                 domain = find(source, machine.uuid)
                 if domain is not None:
-                    write_note(domain, None)
+                    remove_note(domain)
 
         names = ", ".join(disk.ref.name for disk in disks)
         words = f"create {names}" if names else f"record that {machine.name} is moving"

@@ -15,7 +15,7 @@ from ...._base.errors import ConflictError, UnsupportedError
 from ...._host.connection import translate_errors
 from ...._host.identity import host_identity
 from ...._host.machines.domains import read_domain
-from ...._host.machines.snapshots import list_snapshots
+from ...._host.machines.set_aside import all_snapshots
 from ...._host.storage.pools import Pools, require_free_space
 from ...._host.storage.transfer.block_copy import wait_for_pivot
 from ...._model.metadata.migration import MigrationNote
@@ -98,7 +98,7 @@ def plan_between_pools(
 def check_staying(machine: SourceMachine, where: str) -> None:
     """Raise when something ties the machine to the volumes that it has now."""
     check_finished(machine, where)
-    names = ", ".join(sorted(one.facts.name for one in list_snapshots(machine.handle)))
+    names = ", ".join(sorted(one.name for one in all_snapshots(machine.handle)))
     if names:
         raise UnsupportedError(
             f"{machine.name} has snapshots ({names}), which name the volumes that its disks are on now",

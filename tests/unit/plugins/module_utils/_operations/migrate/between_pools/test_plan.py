@@ -27,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import need, 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import set_aside
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     MigrationNote,
     VolumeIdentity,
@@ -221,6 +222,19 @@ def test_a_snapshot_names_the_volumes(world: World) -> None:
         plan(pool="fast")
     # Where nothing is to be done, nothing speaks against it.
     assert plan(pool="slow").actions == []
+
+
+def test_a_snapshot_that_an_interrupted_move_has_set_aside_does_so_as_well(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # This driver's snapshots are nothing but metadata, and it knows no such flag.
+    monkeypatch.setattr(libvirt, "VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY", 0)
+    plan = world()
+    domain = plan.conn.lookupByName("web1")
+    domain.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")
+    set_aside(domain)
+    with pytest.raises(VirtError, match=r"web1 has snapshots \(before\), which name the volumes"):
+        plan(pool="fast")
 
 
 def test_an_overlay_on_no_image_is_copied_whole_and_only_by_qemu(world: World) -> None:
