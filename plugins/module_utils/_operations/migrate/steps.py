@@ -35,7 +35,10 @@ from .storage.cleanup import clear_target, delete_proven
 from .storage.disks import CONTENT, BaseImage, DiskMigration
 from .storage.images import copy_image_to_target
 from .storage.volume_identity import identify_made, identify_source, identify_whole
-from .switch import PROVISION_SECONDS, forget_left_over
+from .switch import forget_left_over
+
+# How long a run that makes or changes machines at the source may take, where nothing is lost if it takes longer.
+_PROVISION_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -298,7 +301,7 @@ def finishing_steps(
             left = writer.note.left
             unmarked = [ref for ref in left if ref.identity == VolumeIdentity()] if trusted else []
             # Nobody is to make a machine with one of them, or of its name, meanwhile.
-            with hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
+            with hypervisor_lock("init", wait_seconds=_PROVISION_SECONDS):
                 if left:
                     migration.kept += delete_proven(conn, left, trusted=unmarked)
                 if there is not None:

@@ -40,6 +40,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, MigrationNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import context as migration_context
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import plan as migrations
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import (
     recheck,
@@ -148,7 +149,7 @@ def pool(name: str, volumes: str) -> str:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable[..., t.Callable[..., MigrationPlan]]]:
     """Make two hypervisors, and get back what plans a migration between them."""
     locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
-    monkeypatch.setattr(switch, "hypervisor_lock", locked)
+    monkeypatch.setattr(migration_context, "hypervisor_lock", locked)
     # The one file that is read past libvirt.
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / IMAGE).write_bytes(b"image")
@@ -902,7 +903,7 @@ def test_what_happens_while_it_waits_for_the_lock_counts(
             monkeypatch.setattr(switch, "_SHORT_SECONDS", 0)
         yield
 
-    monkeypatch.setattr(switch, "hypervisor_lock", lock)
+    monkeypatch.setattr(migration_context, "hypervisor_lock", lock)
     words = "was changed while it was being copied" if "disk" in what else "web1 cannot go to hv2: it is in maintenance"
     with pytest.raises(ConflictError, match=words):
         migration.before[-1].apply()

@@ -35,6 +35,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     read_migration_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import context as migration_context
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools import (
     pivots,
     settle,
@@ -401,7 +402,7 @@ def test_a_volume_that_is_not_the_one_that_was_created_is_neither_copied_to_nor_
 ) -> None:
     """A pool that is unmounted meanwhile, also lazily: QEMU would go on with a file that no path leads to."""
     locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
-    monkeypatch.setattr(steps, "hypervisor_lock", locked)
+    monkeypatch.setattr(migration_context, "hypervisor_lock", locked)
     path = tmp_path / "fast" / "web1-data.raw"
     for file in (path, tmp_path / "slow" / path.name):
         file.parent.mkdir()
