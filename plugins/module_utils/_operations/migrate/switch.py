@@ -41,7 +41,7 @@ from .endpoints.location import (
 )
 from .endpoints.options import flags, parameters
 from .endpoints.source_and_target import SourceMachine
-from .recheck import TargetRecheck, WriteGuard, recheck_definition
+from .recheck import TargetRecheck, WriteGuard, recheck_definition, recheck_running_disks
 from .storage.disks import MIRROR, SHARED, DiskMigration
 from .storage.images import is_stored
 
@@ -98,6 +98,7 @@ def move_step(
             guard.check()
             _require_images(migration, context)
             recheck_definition(machine)
+            recheck_running_disks(machine)
             libvirt_parameters.update(target_xml(machine, migration.disks))
             if machine.active:
                 # It may take hours. From now on the note, which was not there when it was planned, keeps others away.

@@ -880,6 +880,38 @@ def test_what_is_moved_is_what_was_planned(world: World_, old: str | re.Pattern[
         migration.before[-1].apply()
 
 
+def test_a_disk_that_was_attached_to_the_running_machine_alone_is_nothing_that_the_target_has(world: World_) -> None:
+    """virsh attach-disk --live: a device of that name on the target is another one."""
+    plan: t.Any = world(disks=SYSTEM + disk("sda", "", kind="cdrom"), target_images=volume(IMAGE, "qcow2"))
+    known = plan.source.domains["web1"]
+
+    class WithMore:
+        """The test driver attaches nothing."""
+
+        more = ""
+
+        def XMLDesc(self, flags: int = 0) -> str:
+            text = str(known.handle.XMLDesc(flags))
+            defined = flags & libvirt.VIR_DOMAIN_XML_INACTIVE
+            return text if defined else text.replace("</disk>", f"</disk>{self.more}", 1)
+
+        def __getattr__(self, name: str) -> t.Any:
+            return getattr(known.handle, name)
+
+    handle = WithMore()
+    plan.source.domains["web1"] = dataclasses.replace(known, handle=t.cast(t.Any, handle))
+    move = plan().before[-1]
+    with pytest.raises(VirtError, match="web1 was not moved to hv2"):
+        move.apply()
+    handle.more = "<disk type='block' device='disk'><source dev='/dev/vg0/extra'/><target dev='vdb'/></disk>"
+    with pytest.raises(ConflictError) as caught:
+        move.apply()
+    assert str(caught.value) == (
+        "web1 has got another disk since its move was planned: vdb. Nothing is lost: it is here, with that disk. "
+        "Detach it, or run the move again, which checks it too"
+    )
+
+
 @pytest.mark.parametrize("active", [True, False])
 @pytest.mark.parametrize("what", ["its disk was written to", "the target is in maintenance"])
 def test_what_happens_while_it_waits_for_the_lock_counts(

@@ -168,6 +168,7 @@ def switched(monkeypatch: pytest.MonkeyPatch, active: bool, found: MachineLocati
     monkeypatch.setattr(switch, "migrate", lambda *_words: None)
     monkeypatch.setattr(migration_context, "hypervisor_lock", lambda *_words, **_options: contextlib.nullcontext())
     monkeypatch.setattr(switch, "recheck_definition", lambda _planned: None)
+    monkeypatch.setattr(switch, "recheck_running_disks", lambda _planned: None)
     monkeypatch.setattr(switch, "target_xml", lambda *_words: {})
     monkeypatch.setattr(location, "find_location", lambda _ends, _uuid: found)
     monkeypatch.setattr(location, "_SETTLE_SECONDS", 0.1)
