@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..._base.errors import HostError, UnreachableError
+from ..._base.errors import HostError, NotFoundError, UnreachableError
 from ..._base.files import file_errors
 from ..._host.connection import VirConnect, translate_errors
 from ..._host.locks import hypervisor_lock
@@ -71,6 +71,13 @@ class PreparingSteps:
                     f"an interrupted run may have left volumes of {self.machine.name} on {old.target}, which does not "
                     f"answer: {exc.what}",
                     hint=f"Run it again when it does. If {old.target} is gone for good: "
+                    + old.removal(self.machine.name, active=self.machine.active),
+                ) from exc
+            except NotFoundError as exc:
+                raise NotFoundError(
+                    f"an interrupted run may have left volumes of {self.machine.name} on {old.target}, where they "
+                    f"cannot be looked for: {exc.what}",
+                    hint="Define the pool there again, and run it again. If it is gone for good, with what was in it: "
                     + old.removal(self.machine.name, active=self.machine.active),
                 ) from exc
             if old.autostart:

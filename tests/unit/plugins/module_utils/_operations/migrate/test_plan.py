@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
     InputError,
+    NotFoundError,
     UnreachableError,
     VirtError,
 )
@@ -566,6 +567,24 @@ def test_what_a_run_that_was_killed_has_held_back_starts_with_its_host_again(
     assert "enable autostart of web1 on hv2" in migration.actions
     migration.before[0].apply()
     assert plan.source.conn.lookupByName("web1").autostart()
+
+
+def test_what_a_run_has_left_in_a_pool_that_is_gone_has_a_way_out(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def clear(*_words: t.Any) -> t.NoReturn:
+        raise NotFoundError("there is no storage pool 'fast'")
+
+    monkeypatch.setattr(steps, "clear_target", clear)
+    plan: t.Any = world(note=_note("hv1", "hv2"))
+    with pytest.raises(NotFoundError) as caught:
+        plan().before[0].apply()
+    assert str(caught.value) == (
+        "an interrupted run may have left volumes of web1 on hv2, where they cannot be looked for: there is no storage "
+        "pool 'fast'. Define the pool there again, and run it again. If it is gone for good, with what was in it: "
+        f"virsh metadata web1 {NAMESPACE} --live --config --remove"
+    )
+    assert NAMESPACE in plan.source.conn.lookupByName("web1").XMLDesc(0)
 
 
 def test_what_a_run_that_was_cut_off_has_left_there_is_removed_first(world: World_) -> None:

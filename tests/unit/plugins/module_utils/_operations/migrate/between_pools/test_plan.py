@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
+    NotFoundError,
     UnsupportedError,
     VirtError,
 )
@@ -261,6 +262,20 @@ def test_what_was_interrupted_is_ended_first_and_its_volume_is_in_nobodys_way(wo
         plan(pool="fast")
     # No pool, no disk: only the end of what was interrupted.
     assert plan().actions == ["finish or undo what an interrupted run did to the disks of web1"]
+
+
+def test_what_was_interrupted_into_a_pool_that_is_gone_has_a_way_out(world: World) -> None:
+    plan = world()
+    write_note(plan.conn.lookupByName("web1"), note(plan, made=(VolumeRef("gone", "web1-data.raw", origin="slow"),)))
+    for options in ({"pool": "fast"}, {}):
+        with pytest.raises(NotFoundError) as caught:
+            plan(**options)
+        assert caught.value.what == (
+            "an interrupted run may have left volume web1-data.raw of web1 in pool gone, which is not there any more"
+        )
+        assert str(caught.value.hint).endswith(
+            "gone for good, with what was in it: virsh metadata web1 urn:brine:virt:move:1 --live --config --remove"
+        )
 
 
 @pytest.mark.parametrize(("pool", "there"), [("fast", True), ("images", False)])
