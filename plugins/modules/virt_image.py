@@ -69,8 +69,9 @@ options:
         them, the task fails, names what uses it, and removes none.
       - V(pruned) removes all images that nothing uses, except the newest of each name, see O(keep).
       - A file that only has the name of an image is kept. It is an image if it has the extended attribute that this
-        module notes, or the mode of a stored image (V(0444), V(0400)). Any other one, such as an image that came with a
-        machine that was moved, is read in full before it is removed, and its SHA-256 has to fit its name.
+        module notes; on a file system without such attributes, if it has the mode of a stored image (V(0444), V(0400)).
+        Any other one, such as an image that came with a machine that was moved, is read in full before it is removed,
+        and its SHA-256 has to fit its name.
       - An option that does not apply to the state is an error.
       - An image is in use by a machine, running or not, if it is one of the machine's disks or backs one, if the
         machine was created from it, or has a snapshot with it. It is also in use by any volume in an active storage

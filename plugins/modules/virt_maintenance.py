@@ -20,10 +20,10 @@ description:
     M(brine.virt.virt_migrate) on other hypervisors sees it. A move that is still copying the disks of a machine that
     is off, or that libvirt has not begun yet, ends with an error then, and the machine stays where it was. If libvirt
     cannot be reached, only the file is written, with a warning.
-  - The mark is written first. Then the module waits for any run that is creating machines here and may not have seen
-    the mark, and for the machines that libvirt is already moving here. Such a move is not cancelled, as it may be
-    nearly done. After that the maintenance has begun. Machines that are still on their way at the end of the wait are
-    in RV(arriving), with a warning; they will run here when their moves end.
+  - The mark is written first. Then the module waits for any run that is at work here, as it may be creating machines
+    and not have seen the mark, and for the machines that libvirt is already moving here. Such a move is not cancelled,
+    as it may be nearly done. After that the maintenance has begun. Machines that are still on their way at the end of
+    the wait are in RV(arriving), with a warning; they will run here when their moves end.
   - A machine of which nothing has come for half a minute is not waited for any longer. It may be what a source that
     has crashed has left here.
 author:
@@ -140,6 +140,7 @@ def show_to_others(module: AnsibleModule, maintenance: Maintenance | None) -> No
 def wait_for_runs(wait_seconds: float) -> None:
     """Come back when no run makes machines here that may have looked before the maintenance began.
 
+    What a run with the lock does is not known: it may also be at a snapshot, a disk or a network.
     Raises ConflictError when one does not end, HostError when that cannot be known.
     """
     try:
@@ -147,8 +148,8 @@ def wait_for_runs(wait_seconds: float) -> None:
             pass
     except ConflictError as exc:
         raise ConflictError(
-            f"this hypervisor is in maintenance now, but a run that began earlier is still creating "
-            f"machines here: {exc.what}",
+            "this hypervisor is in maintenance now, but a run that began earlier is still at work here, and may be "
+            f"creating machines, or changing or snapshotting those that are here: {exc.what}",
             hint=exc.hint,
         ) from exc
 

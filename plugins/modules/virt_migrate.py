@@ -158,6 +158,8 @@ options:
       - Seconds after which the migration of a machine is cancelled. The machine then keeps running at the source.
       - With O(postcopy=true) a running machine is switched to the target instead, or, while its disks are being copied,
         as soon as they are there.
+      - It includes the wait for other runs that are changing machines on the hypervisor, such as one that deletes a
+        large snapshot. Disks that have been copied by then stay up to date, or are kept from being written to.
       - The default is no limit.
     type: float
   bandwidth:

@@ -9,6 +9,7 @@ import copy
 import hashlib
 import ipaddress
 import re
+import shlex
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +21,9 @@ from ...module_utils._model.spec.fields.units import parse_size_mib
 from ...module_utils._model.spec.nic import FILTER_ADDRESSES
 
 Values = dict[str, t.Any]
-# The most that an image's name may have.
+# The most that an image's name may have, and what it may hold.
 _NAME_LENGTH = 63
+_IN_IMAGE_NAME = re.compile(r"[A-Za-z0-9._-]+")
 # A disk of the domain that has no name of ours, and what says that one is encrypted, as virt_spec_info words them.
 _OTHER_DISK = re.compile(r"devices/disk\[([^\]]*)\] type=(?!.*\bdevice=(?:cdrom|floppy)\b)")
 _ENCRYPTED = re.compile(r"devices/disk\[([^\]]*)\](?:/source)?/encryption\b")
@@ -67,6 +69,8 @@ def clone_entry(
     # The machine is off, and new machines run.
     clone.entry.pop("state", None)
     mistakes = Mistakes()
+    with mistakes.noted():
+        _check_name(name)
     _check_other_disks(name, entry, not_exported, mistakes)
     seeded = (entry.get("seed") or {}).get("method") != "none"
     for disk in list(clone.entry.get("disks") or []):
@@ -92,6 +96,17 @@ def image_of(machine: str, disk: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:12]
     return f"{name[: _NAME_LENGTH - len(digest) - 1]}-{digest}"
+
+
+def _check_name(name: str) -> None:
+    """libvirt takes names that no image of ours can have: that of a machine which was made by other means."""
+    if not _IN_IMAGE_NAME.fullmatch(name):
+        raise UnsupportedError(
+            f"machine {name!r} cannot be cloned: its disks become images with its name, and the name of an image has "
+            "only letters, digits, dots, dashes and underscores",
+            where="vm",
+            hint=f"Rename it first: virsh domrename {shlex.quote(name)} NEW-NAME",
+        )
 
 
 def _check_other_disks(name: str, entry: Mapping[str, t.Any], not_exported: Sequence[str], mistakes: Mistakes) -> None:

@@ -18,7 +18,7 @@ from ..._model.image.header import HEADER_BYTES, check_image_header, require_who
 from ..._model.image.name import PRIVATE_MODE, STORED_MODE
 from ..._model.image.provenance import Provenance
 from .files import disk_errors, hash_file
-from .provenance import keep_provenance, load_provenance
+from .provenance import can_have_provenance, keep_provenance, load_provenance
 
 _INSPECTION_SECONDS = 120
 # Of the tables of a whole image; of a large one these are some hundred MiB.
@@ -86,14 +86,15 @@ def _qemu_img_info(path: str, image_format: str, what: str) -> dict[str, t.Any]:
 def is_brought(path: str, name_digest: str, *, read_only: bool) -> bool:
     """Whether a file is the image that its name says, and not something of somebody's that only has such a name.
 
-    It is when it has a provenance, or the mode of a stored image. What a move has sent has neither: that is read, and
+    It is when it has a provenance; where the file system has no place for that, the mode of a stored image says so,
+    which elsewhere is any dump's that its owner has made read-only. Others, such as what a move has sent, are read, and
     unless read_only the result is kept with it. name_digest: as for read_provenance. What is not there is no file of
     anybody's; what cannot be read may be.
     """
     if load_provenance(path, name_digest) != Provenance():
         return True
     try:
-        if stat.S_IMODE(os.stat(path).st_mode) in (STORED_MODE, PRIVATE_MODE):
+        if not can_have_provenance(path) and stat.S_IMODE(os.stat(path).st_mode) in (STORED_MODE, PRIVATE_MODE):
             return True
         content = hash_file(path)
     except FileNotFoundError:

@@ -10,6 +10,7 @@ forgets it, which costs a transfer and nothing else.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 
 from ..._model.image.name import PROVENANCE_ATTRIBUTE
@@ -21,6 +22,15 @@ def load_provenance(path: str, name_digest: str) -> Provenance:
     with contextlib.suppress(OSError):
         return read_provenance(os.getxattr(path, PROVENANCE_ATTRIBUTE).decode(errors="replace"), name_digest)
     return Provenance()
+
+
+def can_have_provenance(path: str) -> bool:
+    """Whether the file system of a file has extended attributes, so that an image which was stored there says so."""
+    try:
+        os.getxattr(path, PROVENANCE_ATTRIBUTE)
+    except OSError as exc:
+        return exc.errno != errno.EOPNOTSUPP
+    return True
 
 
 def keep_provenance(file: str | int, provenance: Provenance) -> bool:

@@ -18,10 +18,26 @@ from ..._base.xml import etree, parse_xml, read_description
 from ..._model.attachments import ITCO_SINCE, drop_added_watchdog
 from ..._model.metadata.snapshots import NAMESPACE, PREFIX, SetAside, read_set_aside, set_aside_to_xml
 from ..connection import libvirt, suppress_codes, translate_errors
-from .snapshots import KnownSnapshot, list_snapshots
+from .domains import description_of
+from .snapshots import KnownSnapshot, Snapshot, list_snapshots, read_snapshot
 
 # Of all of them together. libvirt's own limit for a text is 4 MiB: VIR_NET_MESSAGE_STRING_MAX, src/rpc.
 _MOST_CHARACTERS = 2 * 1024 * 1024
+
+
+def snapshots_aside(domain: t.Any) -> list[Snapshot]:
+    """What an interrupted move of a machine has set aside and libvirt does not know. domain: libvirt's handle."""
+    known = {one.facts.name for one in list_snapshots(domain)}
+    return [
+        read_snapshot(read_description(f"snapshot {one.name}", one.xml))
+        for one in read_set_aside(description_of(domain, libvirt.VIR_DOMAIN_XML_INACTIVE))
+        if one.name not in known
+    ]
+
+
+def all_snapshots(domain: t.Any) -> list[Snapshot]:
+    """A machine's snapshots, also those that an interrupted move has set aside. domain: libvirt's handle."""
+    return [*(one.facts for one in list_snapshots(domain)), *snapshots_aside(domain)]
 
 
 def read_texts(snapshots: Sequence[KnownSnapshot]) -> list[SetAside]:

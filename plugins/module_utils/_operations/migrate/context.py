@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 import time
@@ -12,7 +13,8 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..._base.errors import HostError
+from ..._base.errors import ConflictError, HostError, stopped
+from ..._host.locks import hypervisor_lock
 from ..._host.machines.migration import DISKS
 from ..._model.metadata.migration import MigrationNote, VolumeIdentity, VolumeRef
 from ..hypervisor_view import HypervisorView
@@ -22,6 +24,8 @@ from .endpoints.options import MigrationOptions
 from .endpoints.source_and_target import MigrationTarget
 from .storage.disks import MIRROR, DiskMigration
 
+# Who waits for another run looks as often whether it is to stop.
+_LOOK_SECONDS = 1.0
 ProgressCallback = t.Callable[[str, int, int], t.Any]
 # What libvirt calls its figures of a migration that has ended, and we in the result.
 _FIGURES = {
@@ -43,7 +47,8 @@ class MigrationPlan:
     to be copied while it ran, as far as it was seen. kept: volumes that were to be deleted and were not, and those that
     are none of its disks any more, in sentences. switched_words: what has happened when it is switched, after the
     machine's name.
-    timeout_hint: what helps against the time limit.
+    timeout_hint: what helps against the time limit. waiting: is told every second while another run keeps the last step
+    from beginning, with True the first time.
     """
 
     name: str
@@ -61,6 +66,7 @@ class MigrationPlan:
     timeout_hint: str = "Raise timeout, or allow postcopy"
     recheck: t.Callable[[], None] = lambda: None
     release: t.Callable[[], None] = lambda: None
+    waiting: t.Callable[[bool], None] = lambda _first: None
     measure: t.Callable[[], dict[str, t.Any]] = dict
 
     @property
@@ -111,6 +117,34 @@ class MigrationPlan:
             if self.mirrored_bytes:
                 found["disk_bytes"] = self.mirrored_bytes
         return found
+
+
+@contextlib.contextmanager
+def hold_hypervisor(migration: MigrationPlan, stop: threading.Event) -> t.Iterator[None]:
+    """Hold the lock of those who change machines for the block, after a wait as long as the move's own limit allows.
+
+    Another run may have it for an hour, to merge large snapshots. Until then QEMU keeps the copies of the disks up to
+    date, or nobody may write to what was copied: to give up would throw away what took hours.
+    Raises ConflictError when the time is up, StoppedError when the task is to stop, HostError as hypervisor_lock does.
+    """
+    first = True
+    with contextlib.ExitStack() as held:
+        while True:
+            left = migration.left_seconds()
+            wait_seconds = _LOOK_SECONDS if left is None else max(0.0, min(_LOOK_SECONDS, left))
+            try:
+                held.enter_context(hypervisor_lock("init", wait_seconds=wait_seconds))
+                break
+            except ConflictError as exc:
+                if left is not None and left <= wait_seconds:
+                    raise ConflictError(
+                        f"{migration.timed_out().what}, as another run is at work on this hypervisor", hint=exc.hint
+                    ) from exc
+                if stop.is_set():
+                    raise stopped() from exc
+                migration.waiting(first)
+                first = False
+        yield
 
 
 @dataclass(frozen=True)

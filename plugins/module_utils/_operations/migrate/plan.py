@@ -30,7 +30,7 @@ from .preflight import (
     space_requests,
 )
 from .recheck import TargetRecheck, WriteGuard, recheck_source
-from .snapshots import check_snapshots_on_target, set_aside_step, snapshots_to_carry
+from .snapshots import check_snapshots_on_target, has_snapshots, set_aside_step
 from .steps import PreparingSteps, finishing_steps
 from .storage.cleanup import volumes_left_aside
 from .storage.disks import CONTENT, SHARED, DiskMigration, plan_disks
@@ -117,9 +117,11 @@ def plan_migration(name: str, context: MigrationContext, where: str, on_progress
     awaited = [disk for disk in sent if not (machine.active and _is_seed(disk, machine))]
     if awaited:
         migration.before.append(steps.flush(awaited))
-    snapshots, carried = snapshots_to_carry(machine.handle, machine.defined_xml)
-    if snapshots:
-        migration.before.append(set_aside_step(name, machine.handle, lambda: migration.switched or migration.undecided))
+    carried = has_snapshots(machine.handle, machine.defined_xml)
+    if carried:
+        migration.before.append(
+            set_aside_step(machine, context.endpoints, lambda: migration.switched or migration.undecided)
+        )
     migration.before.append(move_step(migration, moving, context, on_progress, guard, target_recheck))
     migration.after += finishing_steps(migration, machine.uuid, writer, context, trusted=True, snapshots=carried)
     return migration

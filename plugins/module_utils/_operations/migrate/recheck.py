@@ -13,9 +13,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from ..._base.errors import ConflictError, HostError, VirtError
-from ..._base.xml import etree, need, read_description
+from ..._base.xml import attribute, etree, need, read_description
 from ..._host.connection import VirConnect, libvirt, translate_errors
-from ..._host.machines.domains import Domain
+from ..._host.machines.domains import Domain, description_of
 from ..._host.machines.start_watch import StartWatch
 from ..._host.storage.disk_lock import DiskLock
 from ..._model.metadata.machine import read_notes
@@ -64,6 +64,24 @@ def recheck_definition(planned: SourceMachine) -> None:
         raise ConflictError(
             f"{planned.name} has been changed since its move was planned",
             hint="Nothing is lost: it is here, with these changes. Run the move again",
+        )
+
+
+def recheck_running_disks(planned: SourceMachine) -> None:
+    """Raise ConflictError when a machine that runs has a disk that it had not when its move was planned.
+
+    One that was attached to the running machine alone is not in its record. Of a file that is only here, libvirt
+    refuses to move the machine; a device of the same name on the target it takes for the same one.
+    """
+    if not planned.active:
+        return
+    known = {source_words(disk) for disk in planned.running_xml.iterfind("devices/disk")}
+    now = description_of(planned.handle).iterfind("devices/disk[source]")
+    new = [attribute(disk, "target", "dev") or "" for disk in now if source_words(disk) not in known]
+    if new:
+        raise ConflictError(
+            f"{planned.name} has got another disk since its move was planned: {', '.join(new)}",
+            hint="Nothing is lost: it is here, with that disk. Detach it, or run the move again, which checks it too",
         )
 
 

@@ -13,27 +13,39 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Sequence
 
-from ..._base.errors import UnsupportedError, VirtError
+from ..._base.errors import HostError, UnsupportedError, VirtError
 from ..._base.xml import etree
 from ..._host.connection import VirConnect, libvirt, translate_errors
 from ..._host.machines.domains import description_of
-from ..._host.machines.set_aside import put_back, read_texts, set_aside
-from ..._host.machines.snapshots import CEPH, INTERNAL, KnownSnapshot, list_snapshots
+from ..._host.machines.set_aside import all_snapshots, put_back, read_texts, set_aside, snapshots_aside
+from ..._host.machines.snapshots import CEPH, INTERNAL, Snapshot, list_snapshots
 from ..._model.attachments import written_places
 from ..._model.metadata.snapshots import read_set_aside
 from ..plan import Step
+from .endpoints.location import Endpoints, find, write_note
+from .endpoints.source_and_target import SourceMachine
 
 
 def check_snapshots(name: str, handle: t.Any, *, active: bool, undefine_source: bool, where: str) -> None:
-    """Raise UnsupportedError when the machine has snapshots that cannot go along. handle: libvirt's."""
-    found = list_snapshots(handle)
-    if not found:
+    """Raise UnsupportedError when the machine has snapshots that cannot go along. handle: libvirt's.
+
+    Those that an interrupted move has set aside count: they are in the disks' files, whatever libvirt knows of them.
+    """
+    found, aside = list_snapshots(handle), snapshots_aside(handle)
+    everything = [*(one.facts for one in found), *aside]
+    if not everything:
         return
-    names = ", ".join(sorted(one.facts.name for one in found))
+    names = ", ".join(sorted(one.name for one in everything))
     words = f"{name} has snapshots ({names}), which libvirt cannot move with it"
     delete = "or delete them: virt_snapshot with state: absent"
-    other = [one.facts.name for one in found if one.facts.kind not in (INTERNAL, CEPH)]
-    if active and any(one.facts.kind != CEPH for one in found):
+    other = [one.name for one in everything if one.kind not in (INTERNAL, CEPH)]
+    if active and any(one.kind != CEPH for one in aside):
+        raise UnsupportedError(
+            f"{words} while it runs; an interrupted move has set them aside",
+            where=where,
+            hint=f"Shut it down first (virsh shutdown {name}), and run the move again, which puts them back",
+        )
+    if active and any(one.kind != CEPH for one in everything):
         raise UnsupportedError(f"{words} while it runs", where=where, hint=f"Shut it down first, {delete}")
     if other:
         raise UnsupportedError(
@@ -41,7 +53,7 @@ def check_snapshots(name: str, handle: t.Any, *, active: bool, undefine_source: 
             where=where,
             hint="Delete them first: virt_snapshot with state: absent",
         )
-    _require_their_disks(name, handle, found, where)
+    _require_their_disks(name, handle, everything, where)
     if not undefine_source:
         raise UnsupportedError(
             f"{words} if it is to stay defined here as well", where=where, hint=f"Leave undefine_source out, {delete}"
@@ -52,16 +64,16 @@ def check_snapshots(name: str, handle: t.Any, *, active: bool, undefine_source: 
         raise type(exc)(f"{words}: {exc.what}", where=where, hint=f"Delete them first, {delete[3:]}") from exc
 
 
-def _require_their_disks(name: str, handle: t.Any, found: Sequence[KnownSnapshot], where: str) -> None:
+def _require_their_disks(name: str, handle: t.Any, found: Sequence[Snapshot], where: str) -> None:
     """Raise UnsupportedError for a snapshot of disks that the machine has not got any more: they would stay behind, and
     a revert asks for all of them."""
     now = written_places(description_of(handle, libvirt.VIR_DOMAIN_XML_INACTIVE, where))
     for one in found:
-        then = {} if one.facts.domain is None else written_places(one.facts.domain)
+        then = {} if one.domain is None else written_places(one.domain)
         gone = [f"{target} ({place})" for target, place in sorted(then.items()) if now.get(target) != place]
         if gone:
             raise UnsupportedError(
-                f"{name} has a snapshot {one.facts.name} of a disk that was detached since then, and could not be "
+                f"{name} has a snapshot {one.name} of a disk that was detached since then, and could not be "
                 f"reverted there, as the disk would stay behind: {', '.join(gone)}",
                 where=where,
                 hint="Attach it again first, or delete the snapshot: virt_snapshot with state: absent",
@@ -72,7 +84,7 @@ def check_snapshots_on_target(
     name: str, handle: t.Any, target: VirConnect, places: Sequence[tuple[str, str]], where: str
 ) -> None:
     """Raise UnsupportedError when the snapshots would be of no use there. places: of each disk, here and there."""
-    found = list_snapshots(handle)
+    found = all_snapshots(handle)
     if not found:
         return
     for here, there in places:
@@ -84,7 +96,7 @@ def check_snapshots_on_target(
             )
     with translate_errors("cannot ask libvirt for the version of QEMU", where):
         versions = handle.connect().getVersion(), target.getVersion()
-    with_memory = [one.facts.name for one in found if one.facts.memory]
+    with_memory = [one.name for one in found if one.memory]
     if with_memory and versions[1] < versions[0]:
         raise UnsupportedError(
             f"{name} has snapshots with memory ({', '.join(with_memory)}), which the older QEMU there may be unable to "
@@ -94,21 +106,32 @@ def check_snapshots_on_target(
         )
 
 
-def snapshots_to_carry(handle: t.Any, defined_xml: etree._Element) -> tuple[list[KnownSnapshot], bool]:
-    """A machine's snapshots, and whether there is anything to put back where it arrives: also what an earlier run has
+def has_snapshots(handle: t.Any, defined_xml: etree._Element) -> bool:
+    """Whether there is anything to set aside, and to put back where the machine arrives: also what an earlier run has
     set aside."""
-    found = list_snapshots(handle)
-    return found, bool(found or read_set_aside(defined_xml))
+    return bool(list_snapshots(handle) or read_set_aside(defined_xml))
 
 
-def set_aside_step(name: str, handle: t.Any, switched: Callable[[], bool]) -> Step:
+def set_aside_step(machine: SourceMachine, endpoints: Endpoints, switched: Callable[[], bool]) -> Step:
     """The step before the switch. switched: whether the machine has gone."""
 
-    def apply() -> None:
-        set_aside(handle)
-
     def undo() -> None:
-        if not switched():
-            put_back(handle)
+        if switched():
+            return
+        # What has failed may have been libvirt's daemon here.
+        with endpoints.reconnected().open_source() as source:
+            domain = find(source, machine.uuid)
+            if domain is not None:
+                put_back(domain)
 
-    return Step(f"set aside the snapshots of {name}", apply, undo)
+    return Step(f"set aside the snapshots of {machine.name}", lambda: set_aside(machine.handle), undo)
+
+
+def remove_note(domain: t.Any) -> None:
+    """Take the note of its move from a machine that has stayed.
+
+    Raises HostError while its snapshots are set aside: nothing else would keep virt_power from starting it meanwhile.
+    """
+    if read_set_aside(description_of(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)):
+        raise HostError("the note of the move stays while its snapshots are set aside", hint="The next run removes it")
+    write_note(domain, None)

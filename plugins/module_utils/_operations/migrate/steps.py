@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..._base.errors import HostError, UnreachableError, VirtError
+from ..._base.errors import HostError, NotFoundError, UnreachableError, VirtError
 from ..._base.files import file_errors
 from ..._host.connection import VirConnect, translate_errors
 from ..._host.locks import hypervisor_lock
@@ -31,11 +31,15 @@ from .context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallba
 from .endpoints.location import Endpoints, find, find_location, set_autostart, write_note
 from .endpoints.source_and_target import SourceMachine
 from .recheck import TargetRecheck, WriteGuard
+from .snapshots import remove_note
 from .storage.cleanup import clear_target, delete_proven
 from .storage.disks import CONTENT, BaseImage, DiskMigration
 from .storage.images import copy_image_to_target
 from .storage.volume_identity import identify_made, identify_source, identify_whole
-from .switch import PROVISION_SECONDS, forget_left_over
+from .switch import forget_left_over
+
+# How long a run that makes or changes machines at the source may take, where nothing is lost if it takes longer.
+_PROVISION_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,16 @@ class PreparingSteps:
                     hint=f"Run it again when it does. If {old.target} is gone for good: "
                     + old.removal(self.machine.name, active=self.machine.active),
                 ) from exc
+            except NotFoundError as exc:
+                raise NotFoundError(
+                    f"an interrupted run may have left volumes of {self.machine.name} on {old.target}, where they "
+                    f"cannot be looked for: {exc.what}",
+                    hint="Define the pool there again, and run it again. If it is gone for good, with what was in it: "
+                    + old.removal(self.machine.name, active=self.machine.active),
+                ) from exc
             if old.autostart:
                 set_autostart(self.machine.handle, True)
+            put_back(self.machine.handle)
             write_note(self.machine.handle, None)
             self.recheck.outdate()
 
@@ -117,7 +129,7 @@ class PreparingSteps:
             with endpoints.open_source() as source:
                 domain = find(source, machine.uuid)
                 if domain is not None:
-                    write_note(domain, None)
+                    remove_note(domain)
 
         names = ", ".join(disk.ref.name for disk in disks)
         words = f"create {names}" if names else f"record that {machine.name} is moving"
@@ -304,7 +316,7 @@ def finishing_steps(
             left = writer.note.left
             unmarked = [ref for ref in left if ref.identity == VolumeIdentity()] if trusted else []
             # Nobody is to make a machine with one of them, or of its name, meanwhile.
-            with hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
+            with hypervisor_lock("init", wait_seconds=_PROVISION_SECONDS):
                 if left:
                     migration.kept += delete_proven(conn, left, trusted=unmarked)
                 if there is not None:

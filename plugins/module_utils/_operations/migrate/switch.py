@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from ..._base.errors import ConflictError, HostError, VirtError
 from ..._base.xml import read_description
 from ..._host.connection import VirConnect, libvirt, translate_errors
-from ..._host.locks import hypervisor_lock
 from ..._host.machines.domains import description_of
 from ..._host.machines.migration import MigrationControls, migrate
 from ..._host.machines.undefine import undefine
@@ -27,7 +26,7 @@ from ..._host.storage.pools import Pools
 from ..._model.metadata.migration import VolumeRef
 from ..._model.xml.migrated_domain import migrated_domain_xml
 from ..plan import Step
-from .context import MigrationContext, MigrationPlan, ProgressCallback
+from .context import MigrationContext, MigrationPlan, ProgressCallback, hold_hypervisor
 from .endpoints.location import (
     Endpoints,
     Presences,
@@ -42,12 +41,10 @@ from .endpoints.location import (
 )
 from .endpoints.options import flags, parameters
 from .endpoints.source_and_target import SourceMachine
-from .recheck import TargetRecheck, WriteGuard, recheck_definition
+from .recheck import TargetRecheck, WriteGuard, recheck_definition, recheck_running_disks
 from .storage.disks import MIRROR, SHARED, DiskMigration
 from .storage.images import is_stored
 
-# How long a run that makes or changes machines at the source may take.
-PROVISION_SECONDS = 300
 # What was seen of the target so long ago still counts.
 _SHORT_SECONDS = 1.0
 # A daemon that has just started looks after one machine after the other.
@@ -93,14 +90,15 @@ def move_step(
         )
         with contextlib.ExitStack() as held:
             began = time.monotonic()
-            held.enter_context(hypervisor_lock("init", wait_seconds=PROVISION_SECONDS))
+            held.enter_context(hold_hypervisor(migration, context.stop))
             if time.monotonic() - began > _SHORT_SECONDS:
                 recheck.outdate()
-            # Whoever had the lock may have taken minutes.
+            # Whoever had the lock may have taken hours.
             recheck.check(machine)
             guard.check()
             _require_images(migration, context)
             recheck_definition(machine)
+            recheck_running_disks(machine)
             libvirt_parameters.update(target_xml(machine, migration.disks))
             if machine.active:
                 # It may take hours. From now on the note, which was not there when it was planned, keeps others away.

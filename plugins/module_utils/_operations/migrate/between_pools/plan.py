@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from ...._base.errors import ConflictError, UnsupportedError
+from ...._base.errors import ConflictError, NotFoundError, UnsupportedError
 from ...._host.connection import translate_errors
 from ...._host.identity import host_identity
 from ...._host.machines.domains import read_domain
-from ...._host.machines.snapshots import list_snapshots
+from ...._host.machines.set_aside import all_snapshots
 from ...._host.storage.pools import Pools, require_free_space
 from ...._host.storage.transfer.block_copy import wait_for_pivot
 from ...._model.metadata.migration import MigrationNote
@@ -49,6 +49,7 @@ def plan_between_pools(
         return MigrationPlan(name)
     if old is not None:
         _check_earlier_move(machine, old, context, where)
+        _require_pools(machine, old, context, where)
         # Who was killed may have asked for it a moment ago.
         wait_for_pivot(machine.handle)
         with translate_errors(f"cannot inspect machine {name}", where):
@@ -98,7 +99,7 @@ def plan_between_pools(
 def check_staying(machine: SourceMachine, where: str) -> None:
     """Raise when something ties the machine to the volumes that it has now."""
     check_finished(machine, where)
-    names = ", ".join(sorted(one.facts.name for one in list_snapshots(machine.handle)))
+    names = ", ".join(sorted(one.name for one in all_snapshots(machine.handle)))
     if names:
         raise UnsupportedError(
             f"{machine.name} has snapshots ({names}), which name the volumes that its disks are on now",
@@ -124,6 +125,21 @@ def _check_earlier_move(machine: SourceMachine, old: MigrationNote, context: Mig
         f"{'' if old.stays else f', with {old.target} as its target'}. If {old.source} is gone for good: "
         f"{old.removal(machine.name, active=machine.active)}",
     )
+
+
+def _require_pools(machine: SourceMachine, old: MigrationNote, context: MigrationContext, where: str) -> None:
+    """Raise NotFoundError when a pool that an interrupted run was copying to is not there any more."""
+    for made in old.made:
+        try:
+            context.source.pools.get(made.pool)
+        except NotFoundError as exc:
+            raise NotFoundError(
+                f"an interrupted run may have left volume {made.name} of {machine.name} in pool {made.pool}, which is "
+                "not there any more",
+                where=where,
+                hint="Define the pool again, and run it again. If it is gone for good, with what was in it: "
+                + old.removal(machine.name, active=machine.active),
+            ) from exc
 
 
 def _note_of(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from ...._base.errors import ConflictError, HostError, UnsupportedError, VirtError, stopped
 from ...._host.connection import VirConnect, libvirt
-from ...._host.locks import hypervisor_lock
 from ...._host.storage.file_chain import FileId, file_id
 from ...._host.storage.pool_refresh import refresh_pool
 from ...._host.storage.transfer.block_copy import (
@@ -29,7 +28,7 @@ from ...._model.metadata.migration import MigrationNote, VolumeIdentity, VolumeR
 from ...._model.spec.fields.units import format_size
 from ...._model.xml.disk_source import FILE
 from ...plan import Step
-from ..context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback
+from ..context import MigrationContext, MigrationPlan, NoteWriter, ProgressCallback, hold_hypervisor
 from ..endpoints.location import find, write_note
 from ..endpoints.source_and_target import SourceMachine
 from ..recheck import WriteGuard, recheck_definition, with_definition_of_now
@@ -37,7 +36,7 @@ from ..steps import handle_of, make_and_note, send_content, source_ref
 from ..storage.disks import CONTENT, MIRROR, DiskMigration
 from ..storage.volume_identity import identify_made, identify_source, identify_whole
 from .copied import CopiedVolume, arrived_volumes, copied_volumes, places_of
-from .settle import PROVISION_SECONDS, record, settle
+from .settle import record, settle
 
 _MIB = 1024 * 1024
 
@@ -200,7 +199,7 @@ class PoolMoveSteps:
         copies = [(disk, self._block_copy(disk)) for disk in self._disks if disk.method == MIRROR]
 
         def switch() -> None:
-            with hypervisor_lock("init", wait_seconds=PROVISION_SECONDS):
+            with hold_hypervisor(self.migration, self.context.stop):
                 self.guard.check()
                 recheck_definition(self.machine)
                 copied = copied_volumes(self._conn, self.writer.note)

@@ -138,6 +138,14 @@ class TaskMigrations:
             meter = ProgressMeter(self.progress.write_line, spec.name)
             planned = plan_between_pools if target is self._here else plan_migration
             outcome.migration = planned(spec.name, context, spec.where, meter.at)
+
+            def waiting(first: bool) -> None:
+                if first:
+                    # The time that is shown is that of the wait.
+                    meter.turn_to(spec.name)
+                meter.still("wait for other runs on this hypervisor")
+
+            outcome.migration.waiting = waiting
         return outcome
 
     def _target(

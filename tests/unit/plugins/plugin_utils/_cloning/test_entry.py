@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 import typing as t
 
 import pytest
@@ -71,6 +72,16 @@ def test_what_stays_and_what_is_new() -> None:
 def test_names_of_images_are_no_longer_than_they_may_be() -> None:
     names = {image_of("a" * 63, disk) for disk in ("system", "data")}
     assert len(names) == 2 and {len(name) for name in names} == {63}
+
+
+@pytest.mark.parametrize("name", ["my vm", "a+b", "größe"])
+def test_a_machine_whose_name_no_image_can_have(name: str) -> None:
+    assert refusal(name=name) == (
+        f"vm: machine {name!r} cannot be cloned: its disks become images with its name, and the name of an image has "
+        "only letters, digits, dots, dashes and underscores. Rename it first: virsh domrename "
+        f"{shlex.quote(name)} NEW-NAME"
+    )
+    assert clone(name="web_1.a-b")
 
 
 def test_full_copies_and_raw_disks_stay_such() -> None:

@@ -124,9 +124,9 @@ def test_a_run_that_does_not_end_is_said_and_the_maintenance_stays(call: Call, p
         for arguments in ({"reason": "fan"}, {}):
             refused = call(lock_timeout=0, **arguments)
             assert refused["msg"].startswith(
-                "this hypervisor is in maintenance now, but a run that began earlier is still creating machines "
-                "here: another "
-                "run has been at work on this hypervisor for more than 0 s. Wait for it to end; fuser "
+                "this hypervisor is in maintenance now, but a run that began earlier is still at work here, and may be "
+                "creating machines, or changing or snapshotting those that are here: another run has been at work on "
+                "this hypervisor for more than 0 s. Wait for it to end; fuser "
             )
         assert path.exists()
         # Nothing is waited for where nothing begins.

@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance import keep_provenance, load_provenance
+from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance import (
+    can_have_provenance,
+    keep_provenance,
+    load_provenance,
+)
 from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
 from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import Provenance
 
@@ -26,6 +30,8 @@ def test_it_is_kept_with_the_file_wherever_that_is_moved_to(tmp_path: Path) -> N
     moved = path.rename(tmp_path / "moved")
     assert load_provenance(str(moved), "ab" * 8) == PROVENANCE
     assert load_provenance(str(moved), "cd" * 8) == Provenance()
+    (tmp_path / "other").touch()
+    assert can_have_provenance(str(moved)) and can_have_provenance(str(tmp_path / "other"))
     assert keep_provenance(str(moved), Provenance(PROVENANCE.contents))
     assert load_provenance(str(moved), "ab" * 8).origins == ()
 
@@ -43,4 +49,5 @@ def test_where_it_cannot_be_kept_nothing_breaks(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "setxattr", unsupported)
     monkeypatch.setattr(os, "getxattr", unsupported)
     assert not keep_provenance(str(path), PROVENANCE)
+    assert not can_have_provenance(str(path))
     assert load_provenance(str(path), "ab" * 8) == Provenance()

@@ -19,7 +19,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, HostError
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, open_connection
-from ansible_collections.brine.virt.plugins.module_utils._host.images import listing
+from ansible_collections.brine.virt.plugins.module_utils._host.images import inspection, listing
 from ansible_collections.brine.virt.plugins.module_utils._host.images import prune as image_prune
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import (
     LOCK_FILE,
@@ -69,6 +69,7 @@ class Host:
         for age, name in enumerate([OTHER, NEW, OLD]):
             image_format = name.rsplit(".", 1)[1]
             self.qemu_img("create", "-q", "-f", image_format, str(self.store / name), "1M")
+            keep_provenance(str(self.store / name), Provenance((Checksum("sha256", name.split("-")[1][:16] * 4),)))
             (self.store / name).chmod(0o444)
             os.utime(self.store / name, (1_000_000 - age, 1_000_000 - age))
             self.images.createXML(VOLUME.format(name=name, rest=""), 0)
@@ -332,14 +333,24 @@ class TestWhatOnlyHasTheNameOfAnImage:
         assert load_provenance(str(path), sha256[:16]).content("sha256") == sha256
         assert host.remove(path.name).gone == (path.name,)
 
-    def test_it_is_one_by_its_mode_or_by_its_note(self, host: Host) -> None:
-        host.add_file(f"published-{'d' * 16}.raw", b"read-only", 0o444)
-        host.add_file(f"private-{'d' * 16}.raw", b"read-only", 0o400)
+    def test_it_is_one_by_its_note(self, host: Host) -> None:
         noted = host.add_file(f"noted-{'d' * 16}.raw", b"as the note says")
         if not keep_provenance(str(noted), Provenance((Checksum("sha256", "d" * 64),))):
             noted.chmod(0o444)
-        for name in ("published", "private", "noted"):
-            assert len(host.prune(name=name).gone) == 1
+        assert len(host.prune(name="noted").gone) == 1
+
+    @pytest.mark.parametrize("attributes", [True, False])
+    def test_its_mode_tells_one_only_where_it_cannot_have_a_note(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch, attributes: bool
+    ) -> None:
+        """Root's dumps are read-only as well, with umask 077 or by chmod."""
+        monkeypatch.setattr(inspection, "can_have_provenance", lambda _path: attributes)
+        host.add_file(f"published-{'d' * 16}.raw", b"read-only", 0o444)
+        host.add_file(f"private-{'d' * 16}.raw", b"read-only", 0o400)
+        for name in ("published", "private"):
+            found = host.prune(name=name)
+            assert len(found.gone) == (0 if attributes else 1)
+            assert [decision.reason for decision in found.decisions] == ([self.WHY] if attributes else [None])
 
 
 class TestInAPoolThatOtherHypervisorsSee:

@@ -22,6 +22,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
     InputError,
+    NotFoundError,
     UnreachableError,
     VirtError,
 )
@@ -30,6 +31,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.domains import write_notes
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import set_aside
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     BUILDING,
     MachineNotes,
@@ -38,6 +41,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine
 )
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import NAMESPACE, MigrationNote
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import context as migration_context
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import plan as migrations
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import (
     recheck,
@@ -146,7 +150,7 @@ def pool(name: str, volumes: str) -> str:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t.Callable[..., t.Callable[..., MigrationPlan]]]:
     """Make two hypervisors, and get back what plans a migration between them."""
     locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
-    monkeypatch.setattr(switch, "hypervisor_lock", locked)
+    monkeypatch.setattr(migration_context, "hypervisor_lock", locked)
     # The one file that is read past libvirt.
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / IMAGE).write_bytes(b"image")
@@ -462,6 +466,33 @@ def test_snapshots_go_along_with_a_machine_that_is_off(world: World_) -> None:
     ]
 
 
+@pytest.mark.parametrize("active", [True, False])
+def test_snapshots_that_an_interrupted_move_has_set_aside_keep_a_running_machine_here(
+    world: World_, monkeypatch: pytest.MonkeyPatch, active: bool
+) -> None:
+    """It was killed, and the machine was started since, by its hypervisor or by hand: its old volume has the only copy
+    of what they hold, and would have been deleted."""
+    # This driver's snapshots are nothing but metadata, and it knows no such flag.
+    monkeypatch.setattr(libvirt, "VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY", 0)
+    # Both hypervisors are this machine, where nothing is cleared.
+    monkeypatch.setattr(steps, "clear_target", lambda *_words: [])
+    plan: t.Any = world(note=_note("hv1", "hv2"))
+    domain = plan.source.conn.lookupByName("web1")
+    domain.destroy()
+    domain.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")
+    set_aside(domain)
+    if active:
+        domain.create()
+        with pytest.raises(VirtError, match=r"has snapshots \(before\), .* an interrupted move has set them aside"):
+            plan()
+        return
+    # Off, it goes there with them. Whatever fails on the way, they come back first.
+    migration = plan()
+    assert {"set aside the snapshots of web1", "put back the snapshots of web1 on hv2"} <= set(migration.actions)
+    migration.before[0].apply()
+    assert [one.facts.name for one in list_snapshots(domain)] == ["before"]
+
+
 def _note(source: str, target: str) -> str:
     made = "<m:made pool='default' name='web1-system.qcow2'/>"
     return (
@@ -536,6 +567,24 @@ def test_what_a_run_that_was_killed_has_held_back_starts_with_its_host_again(
     assert "enable autostart of web1 on hv2" in migration.actions
     migration.before[0].apply()
     assert plan.source.conn.lookupByName("web1").autostart()
+
+
+def test_what_a_run_has_left_in_a_pool_that_is_gone_has_a_way_out(
+    world: World_, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def clear(*_words: t.Any) -> t.NoReturn:
+        raise NotFoundError("there is no storage pool 'fast'")
+
+    monkeypatch.setattr(steps, "clear_target", clear)
+    plan: t.Any = world(note=_note("hv1", "hv2"))
+    with pytest.raises(NotFoundError) as caught:
+        plan().before[0].apply()
+    assert str(caught.value) == (
+        "an interrupted run may have left volumes of web1 on hv2, where they cannot be looked for: there is no storage "
+        "pool 'fast'. Define the pool there again, and run it again. If it is gone for good, with what was in it: "
+        f"virsh metadata web1 {NAMESPACE} --live --config --remove"
+    )
+    assert NAMESPACE in plan.source.conn.lookupByName("web1").XMLDesc(0)
 
 
 def test_what_a_run_that_was_cut_off_has_left_there_is_removed_first(world: World_) -> None:
@@ -850,6 +899,38 @@ def test_what_is_moved_is_what_was_planned(world: World_, old: str | re.Pattern[
         migration.before[-1].apply()
 
 
+def test_a_disk_that_was_attached_to_the_running_machine_alone_is_nothing_that_the_target_has(world: World_) -> None:
+    """virsh attach-disk --live: a device of that name on the target is another one."""
+    plan: t.Any = world(disks=SYSTEM + disk("sda", "", kind="cdrom"), target_images=volume(IMAGE, "qcow2"))
+    known = plan.source.domains["web1"]
+
+    class WithMore:
+        """The test driver attaches nothing."""
+
+        more = ""
+
+        def XMLDesc(self, flags: int = 0) -> str:
+            text = str(known.handle.XMLDesc(flags))
+            defined = flags & libvirt.VIR_DOMAIN_XML_INACTIVE
+            return text if defined else text.replace("</disk>", f"</disk>{self.more}", 1)
+
+        def __getattr__(self, name: str) -> t.Any:
+            return getattr(known.handle, name)
+
+    handle = WithMore()
+    plan.source.domains["web1"] = dataclasses.replace(known, handle=t.cast(t.Any, handle))
+    move = plan().before[-1]
+    with pytest.raises(VirtError, match="web1 was not moved to hv2"):
+        move.apply()
+    handle.more = "<disk type='block' device='disk'><source dev='/dev/vg0/extra'/><target dev='vdb'/></disk>"
+    with pytest.raises(ConflictError) as caught:
+        move.apply()
+    assert str(caught.value) == (
+        "web1 has got another disk since its move was planned: vdb. Nothing is lost: it is here, with that disk. "
+        "Detach it, or run the move again, which checks it too"
+    )
+
+
 @pytest.mark.parametrize("active", [True, False])
 @pytest.mark.parametrize("what", ["its disk was written to", "the target is in maintenance"])
 def test_what_happens_while_it_waits_for_the_lock_counts(
@@ -873,7 +954,7 @@ def test_what_happens_while_it_waits_for_the_lock_counts(
             monkeypatch.setattr(switch, "_SHORT_SECONDS", 0)
         yield
 
-    monkeypatch.setattr(switch, "hypervisor_lock", lock)
+    monkeypatch.setattr(migration_context, "hypervisor_lock", lock)
     words = "was changed while it was being copied" if "disk" in what else "web1 cannot go to hv2: it is in maintenance"
     with pytest.raises(ConflictError, match=words):
         migration.before[-1].apply()

@@ -5,20 +5,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 import typing as t
 from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import put_back, set_aside
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.snapshots import list_snapshots
+from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
+    MigrationNote,
+    read_migration_note,
+)
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import write_note
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.snapshots import (
     check_snapshots,
     check_snapshots_on_target,
+    remove_note,
     set_aside_step,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 
 EXTERNAL = "<memory snapshot='no'/><disks><disk name='vda' snapshot='external'><source file='/p/n'/></disk></disks>"
 
@@ -118,12 +128,85 @@ def test_not_where_they_would_be_of_no_use(domain: t.Any) -> None:
         check_snapshots_on_target("web1", domain, target(version - 1), same, "")
 
 
+def test_those_that_an_interrupted_move_has_set_aside_count_too(domain: t.Any) -> None:
+    """libvirt has none then, and QEMU would copy no more than what a running machine's disks hold now."""
+    take(domain, "a")
+    set_aside(domain)
+    assert list_snapshots(domain) == []
+    check(domain)
+    with pytest.raises(UnsupportedError) as caught:
+        check(domain, active=True)
+    assert str(caught.value) == (
+        "here: web1 has snapshots (a), which libvirt cannot move with it while it runs; an interrupted move has set "
+        "them aside. Shut it down first (virsh shutdown web1), and run the move again, which puts them back"
+    )
+    with pytest.raises(UnsupportedError, match="if it is to stay defined here as well"):
+        check(domain, undefine_source=False)
+
+
+def test_those_that_were_set_aside_are_of_no_use_there_either(domain: t.Any) -> None:
+    domain.create()
+    take(domain, "memory")
+    domain.destroy()
+    set_aside(domain)
+    version = domain.connect().getVersion()
+    check_snapshots_on_target("web1", domain, target(version), [("/p/a", "/p/a")], "")
+    with pytest.raises(UnsupportedError, match="which name its disk /p/a, and there it would be /q/a"):
+        check_snapshots_on_target("web1", domain, target(version), [("/p/a", "/q/a")], "")
+    with pytest.raises(UnsupportedError, match="web1 has snapshots with memory .memory., which the older QEMU there"):
+        check_snapshots_on_target("web1", domain, target(version - 1), [("/p/a", "/p/a")], "")
+
+
+class Broken:
+    """What libvirt's handle of a machine is when its daemon was started again: no call of it works any more."""
+
+    def __init__(self, domain: t.Any) -> None:
+        self._domain = domain
+        self.answers = True
+
+    def __getattr__(self, name: str) -> t.Any:
+        if not self.answers and name != "name":
+            raise libvirt.libvirtError("internal error: client socket is closed")
+        return getattr(self._domain, name)
+
+
+def step_of(domain: t.Any, handle: t.Any, switched: bool = False) -> Step:
+    """As set_aside_step, where a new connection leads to the same node; this driver makes another one for each."""
+    new = types.SimpleNamespace(open_source=lambda: contextlib.nullcontext(domain.connect()))
+    endpoints = t.cast(t.Any, types.SimpleNamespace(reconnected=lambda: new))
+    machine = t.cast(t.Any, types.SimpleNamespace(name="web1", uuid=domain.UUIDString(), handle=handle))
+    return set_aside_step(machine, endpoints, lambda: switched)
+
+
 @pytest.mark.parametrize("switched", [False, True])
 def test_they_come_back_where_the_move_fails(domain: t.Any, switched: bool) -> None:
     take(domain, "a")
-    step = set_aside_step("web1", domain, lambda: switched)
+    step = step_of(domain, domain, switched)
     assert step.undo is not None
     step.apply()
     assert list_snapshots(domain) == []
     step.undo()
     assert [one.facts.name for one in list_snapshots(domain)] == ([] if switched else ["a"])
+
+
+def test_they_come_back_where_the_daemon_was_started_again_meanwhile(domain: t.Any) -> None:
+    take(domain, "a")
+    handle = Broken(domain)
+    step = step_of(domain, handle)
+    assert step.undo is not None
+    step.apply()
+    handle.answers = False
+    step.undo()
+    assert [one.facts.name for one in list_snapshots(domain)] == ["a"]
+
+
+def test_the_note_of_the_move_stays_while_anything_is_set_aside(domain: t.Any) -> None:
+    take(domain, "a")
+    write_note(domain, MigrationNote("hv1", "hv2", "qemu+tls://hv2/system"))
+    set_aside(domain)
+    with pytest.raises(HostError, match="the note of the move stays while its snapshots are set aside"):
+        remove_note(domain)
+    assert read_migration_note(parse_xml(domain.XMLDesc(0))) is not None
+    put_back(domain)
+    remove_note(domain)
+    assert read_migration_note(parse_xml(domain.XMLDesc(0))) is None

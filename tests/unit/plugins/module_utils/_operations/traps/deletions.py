@@ -16,6 +16,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Hos
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt
 from ansible_collections.brine.virt.plugins.module_utils._host.images.files import Deadline
+from ansible_collections.brine.virt.plugins.module_utils._host.images.provenance import keep_provenance
 from ansible_collections.brine.virt.plugins.module_utils._host.images.prune import (
     PruneOptions,
     prune_images,
@@ -24,6 +25,8 @@ from ansible_collections.brine.virt.plugins.module_utils._host.images.prune impo
 from ansible_collections.brine.virt.plugins.module_utils._host.images.source_file import look_at_source
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.pools import Pools
+from ansible_collections.brine.virt.plugins.module_utils._model.image.checksum import Checksum
+from ansible_collections.brine.virt.plugins.module_utils._model.image.provenance import Provenance
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import SeedNote, VolumeNote
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import VolumeRef
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
@@ -130,7 +133,9 @@ def purge(host: PurgeHost, spring: Spring, late: bool) -> str:
 
 def _stored(host: PurgeHost) -> None:
     """As virt_image leaves it, which nothing else would delete."""
-    host.image(host.pool / IMAGE).chmod(0o444)
+    path = host.image(host.pool / IMAGE)
+    keep_provenance(str(path), Provenance((Checksum("sha256", "0123456789abcdef" * 4),)))
+    path.chmod(0o444)
 
 
 def _remove_image(host: PurgeHost, spring: Spring, _late: bool) -> str:

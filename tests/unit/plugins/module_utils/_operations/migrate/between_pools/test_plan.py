@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
+    NotFoundError,
     UnsupportedError,
     VirtError,
 )
@@ -27,6 +28,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.xml import need, 
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import VirConnect, libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.identity import host_identity
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
+from ansible_collections.brine.virt.plugins.module_utils._host.machines.set_aside import set_aside
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migration import (
     MigrationNote,
     VolumeIdentity,
@@ -34,6 +36,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.metadata.migrati
     read_migration_note,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor_view import HypervisorView
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import context as migration_context
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.between_pools import (
     pivots,
     settle,
@@ -223,6 +226,19 @@ def test_a_snapshot_names_the_volumes(world: World) -> None:
     assert plan(pool="slow").actions == []
 
 
+def test_a_snapshot_that_an_interrupted_move_has_set_aside_does_so_as_well(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # This driver's snapshots are nothing but metadata, and it knows no such flag.
+    monkeypatch.setattr(libvirt, "VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY", 0)
+    plan = world()
+    domain = plan.conn.lookupByName("web1")
+    domain.snapshotCreateXML("<domainsnapshot><name>before</name></domainsnapshot>")
+    set_aside(domain)
+    with pytest.raises(VirtError, match=r"web1 has snapshots \(before\), which name the volumes"):
+        plan(pool="fast")
+
+
 def test_an_overlay_on_no_image_is_copied_whole_and_only_by_qemu(world: World) -> None:
     special = {"disks": disk("vda", "/pools/slow/odd.qcow2", "qcow2"), "in_slow": volume("odd.qcow2", "qcow2", "/x/y")}
     (move,) = world(**special)(pool="fast").disks
@@ -246,6 +262,20 @@ def test_what_was_interrupted_is_ended_first_and_its_volume_is_in_nobodys_way(wo
         plan(pool="fast")
     # No pool, no disk: only the end of what was interrupted.
     assert plan().actions == ["finish or undo what an interrupted run did to the disks of web1"]
+
+
+def test_what_was_interrupted_into_a_pool_that_is_gone_has_a_way_out(world: World) -> None:
+    plan = world()
+    write_note(plan.conn.lookupByName("web1"), note(plan, made=(VolumeRef("gone", "web1-data.raw", origin="slow"),)))
+    for options in ({"pool": "fast"}, {}):
+        with pytest.raises(NotFoundError) as caught:
+            plan(**options)
+        assert caught.value.what == (
+            "an interrupted run may have left volume web1-data.raw of web1 in pool gone, which is not there any more"
+        )
+        assert str(caught.value.hint).endswith(
+            "gone for good, with what was in it: virsh metadata web1 urn:brine:virt:move:1 --live --config --remove"
+        )
 
 
 @pytest.mark.parametrize(("pool", "there"), [("fast", True), ("images", False)])
@@ -387,7 +417,7 @@ def test_a_volume_that_is_not_the_one_that_was_created_is_neither_copied_to_nor_
 ) -> None:
     """A pool that is unmounted meanwhile, also lazily: QEMU would go on with a file that no path leads to."""
     locked = functools.partial(hypervisor_lock, lock_dir=str(tmp_path / "locks"))
-    monkeypatch.setattr(steps, "hypervisor_lock", locked)
+    monkeypatch.setattr(migration_context, "hypervisor_lock", locked)
     path = tmp_path / "fast" / "web1-data.raw"
     for file in (path, tmp_path / "slow" / path.name):
         file.parent.mkdir()

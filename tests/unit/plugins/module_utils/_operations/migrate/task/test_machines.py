@@ -17,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.connection import
 from ansible_collections.brine.virt.plugins.module_utils._host.machines import migration as migrating
 from ansible_collections.brine.virt.plugins.module_utils._host.machines.migration import MigrationControls, migrate
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import context as migration_context
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate import switch
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.context import MigrationPlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import location
@@ -165,8 +166,9 @@ def test_a_machine_that_is_not_on_the_target_after_the_switch_is_an_error(
 def switched(monkeypatch: pytest.MonkeyPatch, active: bool, found: MachineLocation) -> MigrationPlan:
     """The switch alone, of which libvirt says that all went well."""
     monkeypatch.setattr(switch, "migrate", lambda *_words: None)
-    monkeypatch.setattr(switch, "hypervisor_lock", lambda *_words, **_options: contextlib.nullcontext())
+    monkeypatch.setattr(migration_context, "hypervisor_lock", lambda *_words, **_options: contextlib.nullcontext())
     monkeypatch.setattr(switch, "recheck_definition", lambda _planned: None)
+    monkeypatch.setattr(switch, "recheck_running_disks", lambda _planned: None)
     monkeypatch.setattr(switch, "target_xml", lambda *_words: {})
     monkeypatch.setattr(location, "find_location", lambda _ends, _uuid: found)
     monkeypatch.setattr(location, "_SETTLE_SECONDS", 0.1)
