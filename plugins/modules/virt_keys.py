@@ -80,8 +80,8 @@ options:
     description:
       - Whether the certificates are valid for the inventory name, C(ansible_host), the host name, the full host name
         and all global addresses of the host.
-      - Addresses on bridges that exist inside each host, such as C(virbr0) and C(docker0), and temporary IPv6 addresses
-        are left out.
+      - Addresses on bridges that exist inside each host, such as C(virbr0) and C(docker0), or any whose only ports are
+        machines, and temporary IPv6 addresses are left out.
       - A host itself reports which names and addresses it has. It gets none that belong to another host of the play or
         of O(peers) according to the inventory, except an address that O(names) has, and no name that a host of O(peers)
         says it has as well, unless O(names) has it; a warning names both. With V(false) only O(name) and O(names) are
