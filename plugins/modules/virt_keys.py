@@ -195,7 +195,9 @@ options:
       - A CN in this list gets no new certificate. After it is removed from the list it may get one again; what was
         revoked stays revoked.
       - Connections to libvirt that a CN in this list has open are ended when the host begins to refuse its
-        certificates. Of a serial number they stay open; restart libvirt's daemon to end them.
+        certificates. A host that did not answer does so in the next run that reaches it, whether the CN is still in
+        this list or not. Of a serial number they stay open while its CN has another valid certificate; restart
+        libvirt's daemon to end them.
       - A serial number that is not among those that were issued here, as of a certificate that was signed by hand, is
         revoked of every authority of O(authority) that hosts trust. It is an error if the key of one is missing.
       - Lists of other authorities, which are on the host already, stay.

@@ -28,7 +28,7 @@ from ansible_collections.brine.virt.plugins.action.virt_keys import (
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls import install
+from ansible_collections.brine.virt.plugins.module_utils._tls import install, reload
 from ansible_collections.brine.virt.plugins.modules import virt_keys
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
@@ -814,6 +814,46 @@ def test_a_revoked_host_that_comes_back_gets_new_certificates(cloud: Cloud) -> N
     assert all(cloud.read(path, "hv2") != old[path] for path in CERTIFICATES)
     verify(cloud, "hv2")
     assert not cloud.keep("hv2")["changed"]
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Whose connections a daemon was told to end, each time that it was told to read its certificates."""
+    found: list[list[str]] = []
+
+    def reload_daemon(path: str, locked_out: t.Collection[str] = ()) -> reload.Reload:
+        found.append(sorted(locked_out))
+        os.unlink(path)
+        return reload.Reload("libvirtd")
+
+    monkeypatch.setattr(reload, "reload_daemon", reload_daemon)
+    return found
+
+
+def test_a_host_that_was_silent_ends_connections_of_who_was_locked_out_meanwhile(
+    cloud: Cloud, ended: list[list[str]]
+) -> None:
+    for host in ("hv1", "hv2", "hv3", "hv4"):
+        cloud.keep(host)
+    cloud.keep("hv1", state="trusted", revoked=["hv3", "hv4"])
+    # One that comes back has a certificate again, and is let in.
+    cloud.keep("hv4")
+    ended.clear()
+    cloud.keep("hv2", state="trusted")
+    assert ended == [["hv3"]]
+    cloud.keep("hv2", state="trusted")
+    assert ended == [["hv3"]]
+
+
+def test_who_has_another_certificate_than_a_revoked_one_keeps_its_connections(
+    cloud: Cloud, ended: list[list[str]]
+) -> None:
+    cloud.keep("hv1")
+    serials = [one["serial"] for one in cloud.keep("hv2")["certificates"]]
+    ended.clear()
+    cloud.keep("hv1", state="trusted", revoked=serials[:3])
+    cloud.keep("hv1", state="trusted", revoked=serials)
+    assert ended == [sorted(serials[:3]), sorted(["hv2", *serials])]
 
 
 def test_a_name_without_certificates_is_passed_over_only_on_request(cloud: Cloud) -> None:
