@@ -469,5 +469,6 @@ class CertificateTask:
             "unissued": unissued(self._ca_store, self._options["revoked"]) if self._options["ignore_unissued"] else [],
             "kept": [path for answer in both for path in answer["kept"]],
             "reloaded": any(answer["reloaded"] for answer in both),
+            "unread": bool(last["unread"]),
             "diff": {"before": "", "after": "".join(f"{line}\n" for line in done)},
         }

@@ -346,6 +346,14 @@ reloaded:
   returned: success
   type: bool
   sample: true
+unread:
+  description:
+    - Whether libvirt's daemon cannot read what was, or would be, changed, as the host's own server certificate has
+      expired or has no key that fits. It goes on accepting certificates that were revoked since, until O(state=present)
+      has renewed that one. Connections of those in O(revoked) are ended all the same.
+  returned: success, unless O(state=absent)
+  type: bool
+  sample: false
 """
 
 import typing as t
@@ -483,6 +491,7 @@ def as_result(report: RenewalReport, spec: TlsSpec) -> dict[str, t.Any]:
         "issuers": sorted(set(report.issuers)),
         "held": report.held,
         "reloaded": report.reloaded,
+        "unread": report.unread,
     }
 
 

@@ -26,7 +26,12 @@ from ansible_collections.brine.virt.plugins.action.virt_keys import (
     check_options,
     read_timestamp,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    InputError,
+    VirtError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
 from ansible_collections.brine.virt.plugins.module_utils._tls import install, reload
 from ansible_collections.brine.virt.plugins.modules import virt_keys
@@ -843,6 +848,56 @@ def test_a_host_that_was_silent_ends_connections_of_who_was_locked_out_meanwhile
     assert ended == [["hv3"]]
     cloud.keep("hv2", state="trusted")
     assert ended == [["hv3"]]
+
+
+@pytest.mark.parametrize("damage", ["key", "expired"])
+def test_a_host_without_a_usable_certificate_ends_connections_and_says_that_it_cannot_refuse_new_ones(
+    cloud: Cloud, ended: list[list[str]], monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """libvirt reads the list together with the host's own certificate, or not at all."""
+    calls: list[list[str]] = []
+
+    def end_connections(locked_out: t.Collection[str]) -> reload.Reload:
+        calls.append(sorted(locked_out))
+        return reload.Reload("libvirtd", ("hv3",))
+
+    monkeypatch.setattr(reload, "is_serving", lambda: True)
+    monkeypatch.setattr(reload, "end_connections", end_connections)
+    cloud.keep("hv1", days=40, renew_before=1)
+    cloud.keep("hv3")
+    ended.clear()
+    if damage == "key":
+        key = certs.key_as_pem(certs.make_key("ecdsa"))
+        (cloud.root("hv1") / KEYS[0]).write_bytes(key)
+    else:
+        later = certs.now() + datetime.timedelta(days=50)
+        monkeypatch.setattr(certs, "now", lambda: later)
+    revoked: dict[str, t.Any] = {"state": "trusted", "revoked": ["hv3"]}
+    ahead = cloud.keep("hv1", check_mode=True, **revoked)
+    assert ahead["changed"] and ahead["unread"] and calls == []
+    first = cloud.keep("hv1", **revoked)
+    assert first["unread"] and not first["reloaded"] and first["actions"][-1] == "ended the connections of hv3"
+    again = cloud.keep("hv1", check_mode=True, **revoked)
+    assert again["unread"] and not again["changed"]
+    assert calls == [["hv3"]] and ended == []
+    # What renews its certificate has the list read as well.
+    last = cloud.keep("hv1")
+    assert last["reloaded"] and not last["unread"] and ended == [["hv3"]]
+
+
+def test_a_daemon_that_does_not_answer_keeps_no_certificate_from_being_renewed(
+    cloud: Cloud, ended: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end_connections(_locked_out: t.Collection[str]) -> t.NoReturn:
+        raise HostError("libvirtd does not say who is connected")
+
+    monkeypatch.setattr(reload, "is_serving", lambda: True)
+    monkeypatch.setattr(reload, "end_connections", end_connections)
+    cloud.keep("hv1")
+    cloud.keep("hv3")
+    (cloud.root("hv1") / KEYS[0]).unlink()
+    assert cloud.keep("hv1", state="trusted", revoked=["hv3"])["unread"]
+    assert cloud.keep("hv1", revoked=["hv3"])["reloaded"] and ended[-1] == ["hv3"]
 
 
 def test_who_has_another_certificate_than_a_revoked_one_keeps_its_connections(
