@@ -17,7 +17,12 @@ from ansible_collections.brine.virt.plugins.module_utils._tls import certificate
 from ansible_collections.brine.virt.plugins.module_utils._tls.names import as_name, check_name, is_dns_name, is_name
 from ansible_collections.brine.virt.plugins.module_utils._tls.paths import UNITS
 from ansible_collections.brine.virt.plugins.modules.virt_keys import ARGUMENTS, REQUIRED_TOGETHER
-from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import accepted_by, revocation_lists, unissued
+from ansible_collections.brine.virt.plugins.plugin_utils._ca.revoke import (
+    accepted_by,
+    locked_out,
+    revocation_lists,
+    unissued,
+)
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.sign import CertificateSpec, note_missing, sign
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.store import CaOptions, CaStore, locked, open_ca_store
 from ansible_collections.brine.virt.plugins.plugin_utils._ca.taken import require_free
@@ -301,6 +306,8 @@ class CertificateTask:
                 trusted=self._trust_state.trust,
                 ignore_unissued=options["ignore_unissued"],
             )
+        # Those of earlier runs as well: this host may have been silent then.
+        refused = sorted({*options["revoked"], *locked_out(self._ca_store, revocations)})
         first = self._ask(
             trust=certs.as_pem(self._trust_state.trust),
             tolerated=certs.as_pem(self._trust_state.tolerated),
@@ -308,7 +315,7 @@ class CertificateTask:
             revocations=revocations,
             # One that is locked out now keeps what it has, and gets nothing new.
             reissue="" if options["name"] in options["revoked"] else revocations,
-            locked_out=options["revoked"],
+            locked_out=refused,
             now=certs.now().isoformat(),
             inventory_names=self._names,
             names_of_others=self._names_of_others,
@@ -333,7 +340,7 @@ class CertificateTask:
             )
         if self._check_mode:
             return self._result(first, first)
-        second = self._ask(names=first["names"], certificates=self._sign(first), locked_out=options["revoked"])
+        second = self._ask(names=first["names"], certificates=self._sign(first), locked_out=refused)
         return self._result(first, second)
 
     def _require_own(self, given: t.Sequence[str]) -> None:
@@ -462,5 +469,6 @@ class CertificateTask:
             "unissued": unissued(self._ca_store, self._options["revoked"]) if self._options["ignore_unissued"] else [],
             "kept": [path for answer in both for path in answer["kept"]],
             "reloaded": any(answer["reloaded"] for answer in both),
+            "unread": bool(last["unread"]),
             "diff": {"before": "", "after": "".join(f"{line}\n" for line in done)},
         }

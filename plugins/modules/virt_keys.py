@@ -80,8 +80,8 @@ options:
     description:
       - Whether the certificates are valid for the inventory name, C(ansible_host), the host name, the full host name
         and all global addresses of the host.
-      - Addresses on bridges that exist inside each host, such as C(virbr0) and C(docker0), and temporary IPv6 addresses
-        are left out.
+      - Addresses on bridges that exist inside each host, such as C(virbr0) and C(docker0), or any whose only ports are
+        machines, and temporary IPv6 addresses are left out.
       - A host itself reports which names and addresses it has. It gets none that belong to another host of the play or
         of O(peers) according to the inventory, except an address that O(names) has, and no name that a host of O(peers)
         says it has as well, unless O(names) has it; a warning names both. With V(false) only O(name) and O(names) are
@@ -195,7 +195,9 @@ options:
       - A CN in this list gets no new certificate. After it is removed from the list it may get one again; what was
         revoked stays revoked.
       - Connections to libvirt that a CN in this list has open are ended when the host begins to refuse its
-        certificates. Of a serial number they stay open; restart libvirt's daemon to end them.
+        certificates. A host that did not answer does so in the next run that reaches it, whether the CN is still in
+        this list or not. Of a serial number they stay open while its CN has another valid certificate; restart
+        libvirt's daemon to end them.
       - A serial number that is not among those that were issued here, as of a certificate that was signed by hand, is
         revoked of every authority of O(authority) that hosts trust. It is an error if the key of one is missing.
       - Lists of other authorities, which are on the host already, stay.
@@ -344,6 +346,14 @@ reloaded:
   returned: success
   type: bool
   sample: true
+unread:
+  description:
+    - Whether libvirt's daemon cannot read what was, or would be, changed, as the host's own server certificate has
+      expired or has no key that fits. It goes on accepting certificates that were revoked since, until O(state=present)
+      has renewed that one. Connections of those in O(revoked) are ended all the same.
+  returned: success, unless O(state=absent)
+  type: bool
+  sample: false
 """
 
 import typing as t
@@ -481,6 +491,7 @@ def as_result(report: RenewalReport, spec: TlsSpec) -> dict[str, t.Any]:
         "issuers": sorted(set(report.issuers)),
         "held": report.held,
         "reloaded": report.reloaded,
+        "unread": report.unread,
     }
 
 

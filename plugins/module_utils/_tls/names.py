@@ -13,9 +13,10 @@ import typing as t
 
 from .._base.commands import run_program
 from .._base.errors import HostError, InputError
+from .._base.links import is_inner_bridge
 
 _TIMEOUT_SECONDS = 30
-# Networks that live inside one host, such as libvirt's own with 192.168.122.1 on each.
+# Networks that live inside one host, such as libvirt's own with 192.168.122.1 on each, whatever is in them.
 _INNER_LINKS = re.compile(
     r"virbr\d|docker|br-[0-9a-f]{12}$|veth|vnet\d|tap|cni|podman|lxcbr|lxdbr|incusbr|flannel|cali"
 )
@@ -33,17 +34,17 @@ def own_names() -> list[str]:
 def own_addresses() -> list[str]:
     """The global addresses of the host, without those that live inside it. Raises HostError."""
     try:
-        answer = run_program(["ip", "-json", "address", "show"], timeout_seconds=_TIMEOUT_SECONDS)
+        answer = run_program(["ip", "-json", "-details", "address", "show"], timeout_seconds=_TIMEOUT_SECONDS)
     except FileNotFoundError as exc:
         raise HostError("this host has no program ip", hint="Install the package iproute2 (iproute elsewhere)") from exc
     return global_addresses(json.loads(answer.require("ip cannot list the addresses").text or "[]"))
 
 
 def global_addresses(links: list[dict[str, t.Any]]) -> list[str]:
-    """The addresses that others reach the host by, of what ``ip -json address`` says."""
+    """The addresses that others reach the host by, of what ``ip -json -details address`` says."""
     found = []
     for link in links:
-        if _INNER_LINKS.match(link.get("ifname", "")):
+        if _INNER_LINKS.match(link.get("ifname", "")) or is_inner_bridge(link, links):
             continue
         for info in link.get("addr_info", []):
             if info.get("scope") == "global" and not any(info.get(flag) for flag in _PASSING_FLAGS):

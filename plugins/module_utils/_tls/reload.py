@@ -56,14 +56,33 @@ def reload_daemon(path: str = MARK, locked_out: t.Collection[str] = ()) -> Reloa
     starts, and has no connections.
     """
     done = Reload()
-    for daemon in _DAEMONS:
-        if _is_active(f"{daemon}-tls.socket") and _is_active(f"{daemon}.service"):
-            _update(daemon)
-            # Afterwards: they would come in again otherwise.
-            done = Reload(daemon, tuple(_close(daemon, locked_out)) if locked_out else ())
+    for daemon in _serving():
+        _update(daemon)
+        # Afterwards: they would come in again otherwise.
+        done = Reload(daemon, tuple(_close(daemon, locked_out)) if locked_out else ())
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     return done
+
+
+def end_connections(locked_out: t.Collection[str]) -> Reload:
+    """End the connections of some where the daemon cannot read its certificates, and so would let them in again. Raises
+    HostError."""
+    done = Reload()
+    for daemon in _serving():
+        done = Reload(daemon, tuple(_close(daemon, locked_out)))
+    return done
+
+
+def is_serving() -> bool:
+    """Whether a daemon serves TLS now."""
+    return any(_serving())
+
+
+def _serving() -> t.Iterator[str]:
+    for daemon in _DAEMONS:
+        if _is_active(f"{daemon}-tls.socket") and _is_active(f"{daemon}.service"):
+            yield daemon
 
 
 def _is_active(unit: str) -> bool:

@@ -9,12 +9,13 @@ Second visit (install): put in place what was signed. In check mode both only sa
 
 from __future__ import annotations
 
+import contextlib
 import os
 import typing as t
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from .._base.errors import ConflictError
+from .._base.errors import ConflictError, HostError
 from .._base.files import read_text
 from .._tls import certificates as certs
 from .._tls import install, reload
@@ -56,12 +57,16 @@ class RenewalReport:
     held: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     reloaded: bool = False
+    # Whether something was, or would be, changed that libvirt's daemon reads; and whether it cannot read it.
+    is_due: bool = False
+    unread: bool = False
     # Whether libvirt's daemon could start with what there is; it reads nothing else before.
     usable: bool = True
 
     def act(self, what: str, kind: str, work: t.Callable[[], t.Any]) -> None:
         """Do something, unless in check mode, and note it. A change of what libvirt's daemon reads is marked before."""
         self.done.append(what)
+        self.is_due = self.is_due or kind == "libvirt"
         if self.check_mode:
             return
         if kind == "libvirt":
@@ -233,6 +238,9 @@ def conclude(report: RenewalReport, locked_out: t.Collection[str] = ()) -> None:
 
     locked_out: who has no valid certificate any more, by CN; their connections are ended then.
     """
+    if not report.usable and "libvirt_server" not in report.requests:
+        _end_connections(report, locked_out)
+        return
     if not reload.is_marked(report.reload_mark):
         return
     closed: tuple[str, ...] = ()
@@ -241,4 +249,18 @@ def conclude(report: RenewalReport, locked_out: t.Collection[str] = ()) -> None:
         report.reloaded, closed = done.by is not None, done.closed
     if report.check_mode or report.reloaded:
         report.done.append("libvirt's daemon reads its certificates")
+    _note_ended(closed, report)
+
+
+def _end_connections(report: RenewalReport, locked_out: t.Collection[str]) -> None:
+    """Where the daemon refuses the host's own certificate, and so goes on with all that it has read before, also with
+    the list of who is revoked: they can come in again until a run renews the certificate."""
+    report.unread = (report.is_due or reload.is_marked(report.reload_mark)) and reload.is_serving()
+    if report.unread and locked_out and not report.check_mode:
+        # A daemon that does not say who is connected must not keep anybody from renewing the certificate.
+        with contextlib.suppress(HostError):
+            _note_ended(reload.end_connections(locked_out).closed, report)
+
+
+def _note_ended(closed: t.Iterable[str], report: RenewalReport) -> None:
     report.done += [f"ended the connections of {name}" for name in dict.fromkeys(closed)]

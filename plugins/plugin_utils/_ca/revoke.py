@@ -106,6 +106,22 @@ def accepted_by(ca_store: CaStore, revoked: Sequence[str], revocations: str, tru
     ]
 
 
+def locked_out(ca_store: CaStore, revocations: str) -> list[str]:
+    """The CNs of which something was revoked, now or earlier, and nothing that was issued is valid any more.
+
+    revocations: the lists of all authorities.
+    """
+    listed = certs.revoked_in(revocations)
+    refused, valid = set(), set()
+    for certificate in ca_store.certificates() if listed else ():
+        name = certs.common_name(certificate)
+        if (certificate.issuer, certificate.serial_number) in listed:
+            refused.add(name)
+        elif certs.not_after(certificate) > certs.now():
+            valid.add(name)
+    return sorted(refused - valid)
+
+
 def _path(ca_store: CaStore, ca: CertificateAuthority) -> Path:
     return ca_store.folder / f"{ca.short}.crl"
 

@@ -98,6 +98,12 @@ def test_whoever_has_said_no_address_is_named(tmp_path: Path) -> None:
     assert "changed=0" in output and "failed=0" in output
 
 
+def test_whom_a_narrower_pattern_leaves_out_keeps_the_rules_of_earlier_runs(tmp_path: Path) -> None:
+    output = run(tmp_path, CLOSED, {"hv2": OTHERS["hv2"], "hv3": OTHERS["hv3"]}, virt_hypervisors="hv1,hv2")
+    assert "The firewall is not opened to hv3: this run has not asked for the addresses" in output
+    assert sources(output) == {"192.0.2.12": ALL, "2001:db8::12": ALL}
+
+
 def test_hosts_of_the_play_that_are_no_hypervisors_are_not_let_in(tmp_path: Path) -> None:
     others = {"hv2": OTHERS["hv2"]}
     web = {"web1": {SEEN: {"addresses": ["192.0.2.80"]}}, "web2": {"ansible_host": "192.0.2.81"}}

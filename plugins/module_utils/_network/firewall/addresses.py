@@ -11,6 +11,8 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from ..._base.links import is_inner_bridge
+
 # Bridges of networks inside one host, whatever is in them. Each host may have the same addresses there.
 _INSIDE_NAMES = re.compile(r"(virbr\d|docker\d|br-[0-9a-f]{12}|podman|cni|lxcbr|lxdbr|incusbr).*")
 
@@ -56,11 +58,4 @@ def read_addresses(text: str) -> Outside:
 def _is_inside(link: dict[str, t.Any], links: list[dict[str, t.Any]]) -> bool:
     if link.get("link_type") == "loopback" or _INSIDE_NAMES.fullmatch(link["ifname"]):
         return True
-    if _kind(link) != "bridge":
-        return False
-    ports = [other for other in links if other.get("master") == link["ifname"]]
-    return all(_kind(port) == "tun" for port in ports)
-
-
-def _kind(link: dict[str, t.Any]) -> str:
-    return str(link.get("linkinfo", {}).get("info_kind", ""))
+    return is_inner_bridge(link, links)

@@ -26,9 +26,14 @@ from ansible_collections.brine.virt.plugins.action.virt_keys import (
     check_options,
     read_timestamp,
 )
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, InputError, VirtError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    InputError,
+    VirtError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._tls import certificates as certs
-from ansible_collections.brine.virt.plugins.module_utils._tls import install
+from ansible_collections.brine.virt.plugins.module_utils._tls import install, reload
 from ansible_collections.brine.virt.plugins.modules import virt_keys
 from ansible_collections.brine.virt.tests.unit.roles.ansible_runs import run_ansible
 
@@ -814,6 +819,96 @@ def test_a_revoked_host_that_comes_back_gets_new_certificates(cloud: Cloud) -> N
     assert all(cloud.read(path, "hv2") != old[path] for path in CERTIFICATES)
     verify(cloud, "hv2")
     assert not cloud.keep("hv2")["changed"]
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Whose connections a daemon was told to end, each time that it was told to read its certificates."""
+    found: list[list[str]] = []
+
+    def reload_daemon(path: str, locked_out: t.Collection[str] = ()) -> reload.Reload:
+        found.append(sorted(locked_out))
+        os.unlink(path)
+        return reload.Reload("libvirtd")
+
+    monkeypatch.setattr(reload, "reload_daemon", reload_daemon)
+    return found
+
+
+def test_a_host_that_was_silent_ends_connections_of_who_was_locked_out_meanwhile(
+    cloud: Cloud, ended: list[list[str]]
+) -> None:
+    for host in ("hv1", "hv2", "hv3", "hv4"):
+        cloud.keep(host)
+    cloud.keep("hv1", state="trusted", revoked=["hv3", "hv4"])
+    # One that comes back has a certificate again, and is let in.
+    cloud.keep("hv4")
+    ended.clear()
+    cloud.keep("hv2", state="trusted")
+    assert ended == [["hv3"]]
+    cloud.keep("hv2", state="trusted")
+    assert ended == [["hv3"]]
+
+
+@pytest.mark.parametrize("damage", ["key", "expired"])
+def test_a_host_without_a_usable_certificate_ends_connections_and_says_that_it_cannot_refuse_new_ones(
+    cloud: Cloud, ended: list[list[str]], monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """libvirt reads the list together with the host's own certificate, or not at all."""
+    calls: list[list[str]] = []
+
+    def end_connections(locked_out: t.Collection[str]) -> reload.Reload:
+        calls.append(sorted(locked_out))
+        return reload.Reload("libvirtd", ("hv3",))
+
+    monkeypatch.setattr(reload, "is_serving", lambda: True)
+    monkeypatch.setattr(reload, "end_connections", end_connections)
+    cloud.keep("hv1", days=40, renew_before=1)
+    cloud.keep("hv3")
+    ended.clear()
+    if damage == "key":
+        key = certs.key_as_pem(certs.make_key("ecdsa"))
+        (cloud.root("hv1") / KEYS[0]).write_bytes(key)
+    else:
+        later = certs.now() + datetime.timedelta(days=50)
+        monkeypatch.setattr(certs, "now", lambda: later)
+    revoked: dict[str, t.Any] = {"state": "trusted", "revoked": ["hv3"]}
+    ahead = cloud.keep("hv1", check_mode=True, **revoked)
+    assert ahead["changed"] and ahead["unread"] and calls == []
+    first = cloud.keep("hv1", **revoked)
+    assert first["unread"] and not first["reloaded"] and first["actions"][-1] == "ended the connections of hv3"
+    again = cloud.keep("hv1", check_mode=True, **revoked)
+    assert again["unread"] and not again["changed"]
+    assert calls == [["hv3"]] and ended == []
+    # What renews its certificate has the list read as well.
+    last = cloud.keep("hv1")
+    assert last["reloaded"] and not last["unread"] and ended == [["hv3"]]
+
+
+def test_a_daemon_that_does_not_answer_keeps_no_certificate_from_being_renewed(
+    cloud: Cloud, ended: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end_connections(_locked_out: t.Collection[str]) -> t.NoReturn:
+        raise HostError("libvirtd does not say who is connected")
+
+    monkeypatch.setattr(reload, "is_serving", lambda: True)
+    monkeypatch.setattr(reload, "end_connections", end_connections)
+    cloud.keep("hv1")
+    cloud.keep("hv3")
+    (cloud.root("hv1") / KEYS[0]).unlink()
+    assert cloud.keep("hv1", state="trusted", revoked=["hv3"])["unread"]
+    assert cloud.keep("hv1", revoked=["hv3"])["reloaded"] and ended[-1] == ["hv3"]
+
+
+def test_who_has_another_certificate_than_a_revoked_one_keeps_its_connections(
+    cloud: Cloud, ended: list[list[str]]
+) -> None:
+    cloud.keep("hv1")
+    serials = [one["serial"] for one in cloud.keep("hv2")["certificates"]]
+    ended.clear()
+    cloud.keep("hv1", state="trusted", revoked=serials[:3])
+    cloud.keep("hv1", state="trusted", revoked=serials)
+    assert ended == [sorted(serials[:3]), sorted(["hv2", *serials])]
 
 
 def test_a_name_without_certificates_is_passed_over_only_on_request(cloud: Cloud) -> None:

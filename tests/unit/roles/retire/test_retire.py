@@ -57,6 +57,8 @@ class Cloud:
         # What the role virt_tls would say by host; an empty list when there is nothing to do.
         self.tls: dict[str, list[str]] = {name: ["/etc/pki/CA/cacrl.pem: 4 revoked"] for name in hosts}
         self.unissued = False
+        # Whose own certificate is not usable.
+        self.unread: list[str] = []
         self.hypervisor = ["the units and the script of the start order"]
         self.left: list[str] = []
         self.in_maintenance = False
@@ -101,6 +103,7 @@ class Cloud:
             "virt_tls_removed": "{{ given_tls[inventory_hostname] }}",
             "virt_tls_left": [],
             "virt_tls_unissued": "{{ given_unissued }}",
+            "virt_tls_unread": "{{ inventory_hostname in given_unread }}",
         }
         removed = {"virt_hypervisor_removed": "{{ given_hypervisor }}", "virt_hypervisor_left": self.left}
         title = "{{ ' ahead' if virt_retire_ahead else '' }}"
@@ -128,6 +131,7 @@ class Cloud:
         given = {
             "given_tls": self.tls,
             "given_unissued": self.unissued,
+            "given_unread": self.unread,
             "given_hypervisor": self.hypervisor,
             "virt_known_hosts": str(self.keys),
             "virt_memory_reserve_mib": 0,
@@ -248,6 +252,18 @@ def test_a_second_run_says_that_nothing_is_left(cloud: Cloud) -> None:
         code, output = cloud.run("from=hv3", *words)
         assert (code, "\nhv3 is retired. Nothing is left to do.\n" in output) == (0, True), output
         assert "begun" not in output and "TASK [TLS]" not in output and "changed=0" in output
+
+
+def test_who_cannot_refuse_its_certificates_yet_is_named_in_each_run(cloud: Cloud) -> None:
+    cloud.unread = ["hv2"]
+    words = "hv2 has no usable server certificate of its own, and accepts the certificates of hv3 until brine.virt."
+    code, output = cloud.run("from=hv3")
+    assert (code, f"\n{words}hypervisors has renewed it\n" in output) == (0, True), output
+    cloud.in_maintenance, cloud.hypervisor = True, []
+    cloud.tls = dict.fromkeys(cloud.hosts, [])
+    code, output = cloud.run("from=hv3")
+    assert (code, "\nhv3 is retired.\n" in output, words in output) == (0, True, True), output
+    assert "Nothing is left to do" not in output and "hv1 has no usable" not in output, output
 
 
 @pytest.mark.parametrize("missing", ["tls", "hypervisor", "maintenance", "keys"])

@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
+from pathlib import Path
 
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import InputError
-from ansible_collections.brine.virt.plugins.module_utils._tls.names import check_name, global_addresses, is_name
+from ansible_collections.brine.virt.plugins.module_utils._tls.names import (
+    check_name,
+    global_addresses,
+    is_name,
+    own_addresses,
+)
 
 
 def link(name: str, *addresses: t.Any) -> dict[str, t.Any]:
@@ -34,6 +41,30 @@ def test_addresses_that_others_reach_the_host_by() -> None:
 @pytest.mark.parametrize("name", ["virbr0", "docker0", "br-0123456789ab", "vnet3", "veth12", "cni-podman0", "lxdbr0"])
 def test_networks_inside_the_host_are_left_out(name: str) -> None:
     assert global_addresses([link(name, "192.168.122.1")]) == []
+
+
+def test_a_network_inside_the_host_is_left_out_whatever_its_name() -> None:
+    """As of virt_network with a bridge of its own name, which has the same address on each host."""
+    bridge = {"linkinfo": {"info_kind": "bridge"}}
+    links = [
+        {**link("virbr-lab", "192.168.60.1"), **bridge},
+        {**link("vnet0"), "master": "virbr-lab", "linkinfo": {"info_kind": "tun"}},
+        {**link("br0", "192.0.2.1"), **bridge},
+        {**link("eth0"), "master": "br0"},
+    ]
+    assert global_addresses(links) == ["192.0.2.1"]
+
+
+def test_the_addresses_of_a_host_are_read_with_what_its_links_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = [{**link("virbr-lab", "192.168.60.1"), "linkinfo": {"info_kind": "bridge"}}, link("eth0", "192.0.2.1")]
+    (tmp_path / "ip").write_text(
+        f"""#!/bin/sh\n[ "$*" = "-json -details address show" ] && echo '{json.dumps(links)}'\n"""
+    )
+    (tmp_path / "ip").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert own_addresses() == ["192.0.2.1"]
 
 
 @pytest.mark.parametrize(

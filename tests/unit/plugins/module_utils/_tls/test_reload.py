@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError
-from ansible_collections.brine.virt.plugins.module_utils._tls.reload import Reload, is_marked, mark, reload_daemon
+from ansible_collections.brine.virt.plugins.module_utils._tls.reload import (
+    Reload,
+    end_connections,
+    is_marked,
+    mark,
+    reload_daemon,
+)
 
 # What virt-admin of libvirt 9.0 prints.
 TABLE = """\
@@ -140,6 +146,19 @@ def test_who_is_locked_out_is_thrown_out_after_the_certificates_are_read(host: H
 def test_a_name_is_compared_as_the_certificate_has_it(host: Host) -> None:
     host.has_clients(NAMES)
     assert reload_daemon(host.mark, ["hv3, of old"]).closed == ("hv3, of old",)
+
+
+def test_connections_are_ended_where_the_daemon_cannot_read_its_certificates(host: Host) -> None:
+    host.has_clients(NAMES)
+    assert end_connections(["hv3", "alice"]) == Reload("libvirtd", ("hv3",))
+    assert "server-update-tls" not in host.revoked
+    assert is_marked(host.mark)
+
+
+def test_where_no_daemon_serves_there_are_none_to_end(host: Host) -> None:
+    host.has("libvirtd.service")
+    assert end_connections(["hv3"]) == Reload()
+    assert host.revoked == ""
 
 
 def test_without_anybody_to_lock_out_nobody_is_asked_for(host: Host) -> None:
