@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether another host has an IPv4 address already. Of two that have one, the network reaches now this, now that one.
+So it is with two interfaces of one host.
 
 The controller would not notice: the host that it makes the change on answers it. IPv6 looks for duplicates by itself.
 """
@@ -28,9 +29,15 @@ _PROBES, _SECONDS_EACH = 3, 0.4
 
 def check_free(network: Network, spec: BridgeSpec) -> None:
     """Raise ConflictError where somebody else has an address that a bridge is to get, as far as that can be seen."""
-    own = {address.partition("/")[0] for link in network.links.values() for address in link.addresses}
+    own = {address.partition("/")[0]: name for name, link in network.links.items() for address in link.addresses}
     for address in spec.addresses or ():
         host = ipaddress.ip_interface(address).ip
+        link = own.get(str(host))
+        if link is not None and link not in _giving(network, spec):
+            raise ConflictError(
+                f"the address {host} of {spec.name} is the one of {link}, which does not become part of {spec.name}",
+                hint=f"Choose another address, or name {link} as the uplink, whose address {spec.name} takes over",
+            )
         if host.version == 6 or str(host) in own:
             continue
         for device in _devices(network, spec):
@@ -50,6 +57,12 @@ def _routers(network: Network, device: str, address: str) -> set[str | None]:
     """
     gateways = [route.gateway for route in network.default_routes if route.gateway]
     return set() if address in gateways else {holder_of(gateway, device) for gateway in gateways}
+
+
+def _giving(network: Network, spec: BridgeSpec) -> set[str]:
+    """The interfaces that the bridge may take its addresses over from, and itself."""
+    found = {spec.name, *network.ports(spec.name), *_devices(network, spec)}
+    return found if spec.uplink is None else found | {spec.uplink.port, *spec.uplink.below}
 
 
 def _devices(network: Network, spec: BridgeSpec) -> list[str]:

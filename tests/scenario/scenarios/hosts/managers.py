@@ -82,7 +82,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     scenario.step("hosts with each network manager come up", lambda: start(cloud), vital=True)
     unchanged = _remembered(cloud)
     scenario.step("check mode shows the files, and changes nothing", lambda: _check(cloud, unchanged))
-    scenario.step("an uplink without a network: every host goes back", lambda: _wrong_uplink(cloud, unchanged))
+    scenario.step("the host's own address on another uplink: nothing is begun", lambda: _wrong_uplink(cloud, unchanged))
     scenario.step("an address of another network: every host goes back", lambda: _wrong_address(cloud, unchanged))
     scenario.step("the playbook is killed before it confirms: they go back", lambda: _killed(cloud, unchanged))
     scenario.step("they are rebooted before it confirms", lambda: _rebooted(cloud, unchanged, "systemctl reboot"))
@@ -154,13 +154,16 @@ def _wrong_uplink(cloud: Cloud, unchanged: t.Callable[[], None]) -> None:
         )
     )
     try:
-        _goes_back(
+        answer = role(
             cloud,
-            lambda: None,
             uplink=SPARE,
             addresses=lambda host: [f"{address(cloud, host)}/24"],
             gateway=lambda host: gateway(cloud, host),
         )
+        must(answer.recap("failed") == len(HOSTS) and answer.recap("changed") == 0, answer.text)
+        for host in HOSTS:
+            words = f"the address {address(cloud, host)} of {BRIDGE} is the one of {UPLINK}, which does not become part"
+            must(words in answer.one_line, f"{host}: {answer.text}")
     finally:
         on_each(lambda host: cloud.on(host.name, f"ip link delete {SPARE}"))
     unchanged()

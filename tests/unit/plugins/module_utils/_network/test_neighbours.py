@@ -85,13 +85,42 @@ def test_they_are_asked_where_the_bridge_will_be(
 ) -> None:
     told: list[tuple[str, str]] = []
     monkeypatch.setattr(neighbours, "holder_of", lambda *one: told.append(one))
-    # Its own address is not asked for, and IPv6 does so itself.
-    addresses = ["192.0.2.10/24", "192.0.2.77/24", "2001:db8::7/64"]
+    # IPv6 does so itself.
+    addresses = ["192.0.2.77/24", "2001:db8::7/64"]
     neighbours.check_free(NETWORK, read_bridge({**words, "addresses": addresses}, ""))
     assert told == [("192.0.2.77", device) for device in asked]
     told.clear()
     neighbours.check_free(NETWORK, read_bridge(words, ""))
     assert told == []
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        ({"name": "br0"}, True),
+        ({"name": "br0", "uplink": "eth0"}, True),
+        ({"name": "br0", "uplink": {"bond": ["eth0", "eth1"]}}, True),
+        ({"name": "br0", "uplink": {"vlan": 7, "link": "eth0"}}, True),
+        ({"name": "br0", "uplink": "eth1"}, False),
+        ({"name": "br0", "uplink": {"bond": ["eth1", "eth2"]}}, False),
+        ({"name": "br0", "uplink": False}, False),
+        ({"name": "br1", "uplink": "eth1"}, False),
+    ],
+)
+def test_only_its_uplink_gives_a_bridge_its_address(
+    monkeypatch: pytest.MonkeyPatch, words: dict[str, object], right: bool
+) -> None:
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(neighbours, "holder_of", lambda *one: told.append(one))
+    spec = read_bridge({**words, "addresses": ["192.0.2.10/24"]}, "")
+    if right:
+        neighbours.check_free(NETWORK, spec)
+        assert told == []
+        return
+    with pytest.raises(
+        ConflictError, match=r"the address 192\.0\.2\.10 of br. is the one of eth0, which does not become"
+    ):
+        neighbours.check_free(NETWORK, spec)
 
 
 def test_a_router_that_answers_for_everybody_has_not_everything(monkeypatch: pytest.MonkeyPatch) -> None:
