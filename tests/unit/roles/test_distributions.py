@@ -90,6 +90,7 @@ class Hosts:
             "__virt_hypervisor_qemu_conf": str(self.place / "qemu.conf"),
             "__virt_hypervisor_guests_file": str(self.place / "libvirt-guests"),
             "__virt_hypervisor_apparmor_file": str(self.place / "virt-aa-helper"),
+            "__virt_hypervisor_apparmor_parser": sys.executable,
             "__virt_hypervisor_selinux_file": str(self.place / "file_contexts.local"),
             "__virt_hypervisor_exporter_file": str(self.place / "exporter.d/brine-virt.conf"),
             **variables,
@@ -166,6 +167,15 @@ def test_a_host_with_the_packages(hosts: Hosts, name: str) -> None:
         assert '+"/data/vm\\[1\\]/" r,' in helper
         assert '+"/data/vm\\[1\\]/**" r,' in helper
         assert "virt_image_t" not in done.stdout
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_apparmor_is_left_where_nothing_loads_its_profiles(hosts: Hosts, missing: bool) -> None:
+    """The kernel has it; the package apparmor is one that libvirt's packages only suggest."""
+    done = hosts.run("ubuntu2404", missing=missing, __virt_hypervisor_apparmor_parser=str(hosts.place / "nothing"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Let libvirt's helper read the pools" not in done.stdout
+    assert "folders for AppArmor" not in done.stdout
 
 
 @pytest.mark.parametrize(("missing", "most"), [(False, 21), (True, 10)])
