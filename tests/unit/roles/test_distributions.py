@@ -49,10 +49,17 @@ class Hosts:
         (place / "qemu.conf").write_text('#user = "root"\n')
 
     def run(
-        self, name: str, *, missing: bool = False, units: t.Sequence[str] | None = None, **variables: t.Any
+        self,
+        name: str,
+        *,
+        missing: bool = False,
+        unknown: str = "",
+        units: t.Sequence[str] | None = None,
+        **variables: t.Any,
     ) -> subprocess.CompletedProcess[str]:
-        """missing: no package is there. units: lines of systemctl list-unit-files, in place of the fixture's.
+        """missing: no package is there. unknown: one that dpkg has under no such name.
 
+        units: lines of systemctl list-unit-files, in place of the fixture's.
         Of those of the fixture, all but libvirt's main ones are enabled: looking at each takes time.
         """
         said = SAID["hosts"][name]
@@ -60,9 +67,9 @@ class Hosts:
             f"{unit} {'disabled' if MAIN.match(unit) else 'enabled'} -" for unit in SAID["units"][said["daemons"]]
         ]
         lacks = 'for name; do echo "no package provides $name"; done; exit 1' if missing else "exit 0"
-        self._script("rpm", f"#!/bin/sh\nshift 2\n{lacks}\n")
-        there = "exit 1" if missing else 'for name; do echo "$name installed"; done'
-        self._script("dpkg-query", f"#!/bin/sh\nshift 2\n{there}\n")
+        self.script("rpm", f"#!/bin/sh\nshift 2\n{lacks}\n")
+        there = "exit 1" if missing else f'for name; do test "$name" = "{unknown}" || echo "$name installed"; done'
+        self.script("dpkg-query", f"#!/bin/sh\nshift 2\n{there}\n")
         return self.play(name, lines, {"roles": ["brine.virt.virt_hypervisor"]}, **variables)
 
     def play(
@@ -70,7 +77,7 @@ class Hosts:
     ) -> subprocess.CompletedProcess[str]:
         """Run a play on one of the hosts. units: lines of systemctl list-unit-files."""
         (self.place / "units").write_text("\n".join([*units, ""]))
-        self._script("systemctl", SYSTEMCTL.format(units=self.place / "units"))
+        self.script("systemctl", SYSTEMCTL.format(units=self.place / "units"))
         libvirt = {"module_defaults": {"group/brine.virt.virt": {"uri": "test:///default"}}}
         (self.place / "play.yml").write_text(
             yaml.safe_dump([{"hosts": "all", "gather_facts": False, **libvirt, **what}])
@@ -99,7 +106,7 @@ class Hosts:
         words = ["-i", f"{name},", "play.yml", "-e", "@given.json", "--check", "--diff", "-v"]
         return run_ansible(self.place, *words)
 
-    def _script(self, name: str, text: str) -> None:
+    def script(self, name: str, text: str) -> None:
         path = self.place / name
         path.write_text(text)
         path.chmod(0o755)
@@ -167,6 +174,28 @@ def test_a_host_with_the_packages(hosts: Hosts, name: str) -> None:
         assert '+"/data/vm\\[1\\]/" r,' in helper
         assert '+"/data/vm\\[1\\]/**" r,' in helper
         assert "virt_image_t" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("package", "options", "said", "is_there"),
+    [
+        ("mail-transport-agent", " --no-upgrade", "Note, selecting 'postfix' instead of 'mail-transport-agent'", True),
+        ("libc6:i386", " --no-upgrade", "Inst libc6:i386 (2.36-9 Debian:12.1/stable [i386])", False),
+        ("lvm2=2.03.16-2", "", "Inst lvm2 [2.03.15-1] (2.03.16-2 Debian:12.1/stable [amd64])", False),
+        ("lvm2=2.03.16-2", "", "lvm2 is already the newest version (2.03.16-2).", True),
+        ("nothing", " --no-upgrade", "", False),
+    ],
+)
+def test_a_package_that_only_apt_knows(hosts: Hosts, package: str, options: str, said: str, is_there: bool) -> None:
+    """dpkg does not know the name: it would be missing for ever, and check mode would take the host for bare."""
+    script = f'#!/bin/sh\necho "$@" >{hosts.place}/asked\necho "{said}"\ntest -n "{said}" || exit 100\n'
+    hosts.script("apt-get", script)
+    done = hosts.run("ubuntu2404", unknown=package, virt_hypervisor_extra_packages=[package])
+    assert done.returncode == 0, done.stdout + done.stderr
+    asked = f"--simulate --no-install-recommends{options} install {package}\n"
+    assert (hosts.place / "asked").read_text() == asked
+    assert ("Would install" not in done.stdout) is is_there
+    assert ("Let libvirt's helper read the pools" in done.stdout) is is_there
 
 
 @pytest.mark.parametrize("missing", [False, True])
