@@ -384,7 +384,7 @@ def test_what_a_run_that_was_cut_off_has_not_labelled_is_labelled_by_the_next_on
     (hosts.place / "file_contexts.local").write_text(
         "/data/vm\\[1\\](/.*)?    system_u:object_r:virt_image_t:s0\n/srv/web(/.*)? system_u:object_r:httpd_t:s0\n"
     )
-    hosts._script("restorecon", RESTORECON.format(place=hosts.place))
+    hosts.script("restorecon", RESTORECON.format(place=hosts.place))
     pools = [{"name": "data", "path": "/data/vm[1]"}, {"name": "web", "path": "/srv/web"}]
     done = hosts.run("rhel9", virt_hypervisor_pools=pools)
     # What somebody else has labelled in another way is not looked at.
@@ -413,9 +413,9 @@ def test_the_directory_of_a_pool_that_goes_is_not_labelled(hosts: Hosts) -> None
 
 
 def test_a_pool_that_is_not_started_has_no_directory_to_label_yet(hosts: Hosts) -> None:
-    hosts._script("semanage", "#!/bin/sh\n")
+    hosts.script("semanage", "#!/bin/sh\n")
     # As restorecon(8) ends where a path does not exist, unless it is told -i.
-    hosts._script(
+    hosts.script(
         "restorecon",
         '#!/bin/sh\necho "$*" >>told\ncase $1 in *i*) exit 0 ;; esac\nshift\n'
         'for path; do [ -e "$path" ] || exit 255; done\n',
