@@ -155,6 +155,9 @@ options:
         inventory file.
       - Only lines that this plugin wrote are ever changed. Those of hypervisors that did not answer are kept.
       - >-
+        From answers in the cache only keys are written, those of machines that the file has no key of. Where the
+        machines are, the file knows from answers of the hypervisors themselves and from the playbooks that move them.
+      - >-
         Each key is valid only for the alias C(virt-<uuid>), never for a name or an address, so that machines of the
         same name in several clouds cannot be mistaken for each other.
       - >-
@@ -276,6 +279,7 @@ from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors 
     InventoryHypervisor,
     answers_suffix,
     are_of,
+    as_asked,
     ask_hypervisors,
     of_now,
     read_entries,
@@ -353,7 +357,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             read_hostnames(self.get_option("hostnames"))
         except VirtError as exc:
             raise AnsibleParserError(f"{path}: {exc}") from None
-        answers, fresh = self._answers(entries, path, cache)
+        answers, asked = self._answers(entries, path, cache)
         silent = [warn_of(answer) for answer in answers if answer["error"] is not None]
         if silent and self.get_option("strict_hypervisors"):
             # Nothing stands in for it then.
@@ -366,7 +370,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if known_hosts:
             try:
                 known = read_lines(known_hosts)
-                update_known_hosts(known_hosts, of_now(answers), drop_gone=fresh)
+                new, cached = as_asked(of_now(answers), asked)
+                update_known_hosts(known_hosts, new, cached=cached)
             except OSError as exc:
                 self.display.warning(
                     f"The machines' host keys cannot be written to {known_hosts}: {exc.strerror or exc}"
@@ -411,8 +416,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     # answers
 
-    def _answers(self, entries: list[HypervisorEntry], path: str, cache: bool) -> tuple[list[dict[str, t.Any]], bool]:
-        """The hypervisors' answers as plain data, and whether they are of now."""
+    def _answers(
+        self, entries: list[HypervisorEntry], path: str, cache: bool
+    ) -> tuple[list[dict[str, t.Any]], set[str]]:
+        """The hypervisors' answers as plain data, and the names of those that were asked now."""
         key = self.get_cache_key(path) + answers_suffix(self.get_option("facts"))
         use_cache = self.get_option("cache")
         if use_cache and cache:
@@ -421,22 +428,22 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             except KeyError:
                 cached = []  # nothing there, or too old
             if cached and are_of(cached, entries, lambda entry: self._hypervisor(entry).uri):
-                return self._with_silent_asked_again(cached, entries), False
+                silent = {answer["hypervisor"] for answer in cached if answer["error"] is not None}
+                return self._with_silent_asked_again(cached, entries, silent), silent
         answers = self._ask(entries)
         if use_cache:
             if any(answer["machines"] is None or any(map(is_unread, answer["machines"])) for answer in answers):
                 answers = with_last_answers(answers, self._last_answers(key))
             self._cache[key] = answers
-        return answers, True
+        return answers, {entry.name for entry in entries}
 
     def _with_silent_asked_again(
-        self, cached: list[dict[str, t.Any]], entries: list[HypervisorEntry]
+        self, cached: list[dict[str, t.Any]], entries: list[HypervisorEntry], silent: set[str]
     ) -> list[dict[str, t.Any]]:
         """Cached answers, with those of now for hypervisors that had not answered then.
 
         They are not stored: that would make the other answers look new.
         """
-        silent = [answer["hypervisor"] for answer in cached if answer["error"] is not None]
         if not silent:
             return cached
         new = {one["hypervisor"]: one for one in self._ask([entry for entry in entries if entry.name in silent])}

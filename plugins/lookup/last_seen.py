@@ -14,6 +14,8 @@ author:
 description:
   - Reads the variables that P(brine.virt.domains#inventory) gave to the hosts of the group C(virt_machines), and the
     file of host keys that it writes. The lines of a hypervisor that is no longer asked stay in that file.
+  - Where the inventory comes from its cache and the file knows that a machine with host keys was moved since, the file
+    counts.
   - The playbooks C(power), C(maintenance), C(snapshot), C(backup), C(restore) and C(purge) and the role
     P(brine.virt.virt_provision#role) use it.
 options:
@@ -50,7 +52,7 @@ from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.host_vars import DEFAULT_KNOWN_HOSTS
-from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import last_seen, read_lines
+from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import last_seen, moved_away, read_lines
 
 
 class LookupModule(LookupBase):
@@ -61,12 +63,16 @@ class LookupModule(LookupBase):
         self.set_options(var_options=variables, direct=kwargs)
         path = os.path.expanduser(str(next(filter(None, terms), DEFAULT_KNOWN_HOSTS)))
         try:
-            found = last_seen(read_lines(path))
+            lines = read_lines(path)
         except OSError as exc:
             raise AnsibleLookupError(f"brine.virt.last_seen: cannot read {path}: {exc.strerror}") from None
+        found, gone = last_seen(lines), moved_away(lines)
         known = variables["hostvars"]
         for host in (known[name] for name in variables["groups"].get("virt_machines", [])):
             name, hypervisor = host.get("virt_name"), host.get("virt_hypervisor")
+            # An inventory from its cache may be older than a move.
+            if (hypervisor, host.get("virt_uuid")) in gone:
+                continue
             if name and hypervisor and hypervisor not in found.setdefault(name, []):
                 found[name].append(hypervisor)
         return [found]

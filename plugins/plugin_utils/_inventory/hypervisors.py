@@ -329,6 +329,14 @@ def of_now(answers: Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
     return found
 
 
+def as_asked(
+    answers: Sequence[dict[str, t.Any]], asked: Collection[str]
+) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
+    """The answers, those of hypervisors that were not asked now as if they were silent; and what these said earlier."""
+    new = [answer if answer["hypervisor"] in asked else {**answer, "machines": None} for answer in answers]
+    return new, [answer for answer in answers if answer["hypervisor"] not in asked]
+
+
 def _with_last_records(records: Sequence[dict[str, t.Any]], last: Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """The records, with the last good one of each machine that could not be read now: its name and state are of now."""
     good = {record["uuid"]: record for record in last["machines"] if not is_unread(record)}

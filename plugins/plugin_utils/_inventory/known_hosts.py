@@ -121,6 +121,14 @@ def last_seen(lines: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+def moved_away(lines: Sequence[str]) -> set[tuple[str, str]]:
+    """Hypervisors and UUIDs of machines whose keys the file has from there, and that it knows on another one now."""
+    keys = [own for own in map(_own, (line for line in lines if _own_key(line))) if own]
+    here = {own.uuid for own in keys if own.name}
+    named = {(own.hypervisor, own.uuid) for own in map(_own, lines) if own and own.name}
+    return {(own.hypervisor, own.uuid) for own in keys if own.uuid in here} - named
+
+
 def known_elsewhere(lines: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> dict[str, set[str]]:
     """By name, the UUIDs of machines of the file that may be where nobody answers; none where all answer.
 
@@ -200,7 +208,7 @@ def merge_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]], *, d
     A line that is right keeps its place: the file changes only when its content does. A hypervisor that did not answer
     keeps its lines, without the name where the machine runs on another one now; so does a machine that was listed, but
     not read. drop_gone: lines of machines that a hypervisor no longer has go, unless they may have been moved to one
-    that did not answer; False when the answers are not of now.
+    that did not answer; False when the answers are not all that it has.
     """
     answers = _believed(old, answers, complete=drop_gone)
     answered = {answer["hypervisor"]: answer["machines"] for answer in answers if answer.get("machines") is not None}
@@ -281,6 +289,23 @@ def add_lines(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> lis
     return merge_lines([left for line in old if (left := left_of(line)) is not None], believed, drop_gone=False)
 
 
+def add_keys(old: Sequence[str], cached: Sequence[Mapping[str, t.Any]]) -> list[str]:
+    """The lines of the file, and keys from answers of an earlier time for machines that it has no key of.
+
+    SSH needs a key in any case. Where the machines are now, such answers do not say: they may have been moved since,
+    and the file may have been told.
+    """
+    known = {key["uuid"] for key in map(_own_key, old) if key}
+    added = [
+        line
+        for answer in _believed(old, cached, complete=False)
+        for record in answer.get("machines") or ()
+        if record["uuid"] not in known
+        for line in known_hosts_lines({**record, "name": None}, answer["hypervisor"])
+    ]
+    return [*old, *dict.fromkeys(sorted(added))]
+
+
 def add_arriving(old: Sequence[str], answers: Sequence[Mapping[str, t.Any]]) -> list[str]:
     """The lines of the file, and of each of these machines one that says it may be on this hypervisor soon.
 
@@ -312,16 +337,20 @@ def without_machines(lines: Sequence[str], gone: Mapping[str, t.Collection[str]]
     return [line for line in lines if not is_gone(line)]
 
 
-def update_known_hosts(path: str, answers: Sequence[Mapping[str, t.Any]], *, drop_gone: bool = True) -> bool:
-    """Bring the file up to date; returns whether it changed.
+def update_known_hosts(
+    path: str, answers: Sequence[Mapping[str, t.Any]], *, cached: Sequence[Mapping[str, t.Any]] = ()
+) -> bool:
+    """Bring the file up to date with answers of now; returns whether it changed. cached: answers of an earlier time.
 
     Made with its directory (0700) when missing and there is something to write; written whole and put in place at
     once, under a lock, so that inventories that run at the same time do not lose each other's lines. Raises OSError
     (LockTimeout when another one holds the lock for too long).
     """
-    if not os.path.exists(path) and not merge_lines([], answers, drop_gone=drop_gone):
-        return False
-    return rewrite(path, lambda old: merge_lines(old, answers, drop_gone=drop_gone))
+
+    def change(old: list[str]) -> list[str]:
+        return add_keys(merge_lines(old, answers, drop_gone=True), cached)
+
+    return (os.path.exists(path) or bool(change([]))) and rewrite(path, change)
 
 
 def rewrite(path: str, change: t.Callable[[list[str]], list[str]]) -> bool:

@@ -49,10 +49,17 @@ class Hosts:
         (place / "qemu.conf").write_text('#user = "root"\n')
 
     def run(
-        self, name: str, *, missing: bool = False, units: t.Sequence[str] | None = None, **variables: t.Any
+        self,
+        name: str,
+        *,
+        missing: bool = False,
+        unknown: str = "",
+        units: t.Sequence[str] | None = None,
+        **variables: t.Any,
     ) -> subprocess.CompletedProcess[str]:
-        """missing: no package is there. units: lines of systemctl list-unit-files, in place of the fixture's.
+        """missing: no package is there. unknown: one that dpkg has under no such name.
 
+        units: lines of systemctl list-unit-files, in place of the fixture's.
         Of those of the fixture, all but libvirt's main ones are enabled: looking at each takes time.
         """
         said = SAID["hosts"][name]
@@ -60,9 +67,9 @@ class Hosts:
             f"{unit} {'disabled' if MAIN.match(unit) else 'enabled'} -" for unit in SAID["units"][said["daemons"]]
         ]
         lacks = 'for name; do echo "no package provides $name"; done; exit 1' if missing else "exit 0"
-        self._script("rpm", f"#!/bin/sh\nshift 2\n{lacks}\n")
-        there = "exit 1" if missing else 'for name; do echo "$name installed"; done'
-        self._script("dpkg-query", f"#!/bin/sh\nshift 2\n{there}\n")
+        self.script("rpm", f"#!/bin/sh\nshift 2\n{lacks}\n")
+        there = "exit 1" if missing else f'for name; do test "$name" = "{unknown}" || echo "$name installed"; done'
+        self.script("dpkg-query", f"#!/bin/sh\nshift 2\n{there}\n")
         return self.play(name, lines, {"roles": ["brine.virt.virt_hypervisor"]}, **variables)
 
     def play(
@@ -70,7 +77,7 @@ class Hosts:
     ) -> subprocess.CompletedProcess[str]:
         """Run a play on one of the hosts. units: lines of systemctl list-unit-files."""
         (self.place / "units").write_text("\n".join([*units, ""]))
-        self._script("systemctl", SYSTEMCTL.format(units=self.place / "units"))
+        self.script("systemctl", SYSTEMCTL.format(units=self.place / "units"))
         libvirt = {"module_defaults": {"group/brine.virt.virt": {"uri": "test:///default"}}}
         (self.place / "play.yml").write_text(
             yaml.safe_dump([{"hosts": "all", "gather_facts": False, **libvirt, **what}])
@@ -90,6 +97,7 @@ class Hosts:
             "__virt_hypervisor_qemu_conf": str(self.place / "qemu.conf"),
             "__virt_hypervisor_guests_file": str(self.place / "libvirt-guests"),
             "__virt_hypervisor_apparmor_file": str(self.place / "virt-aa-helper"),
+            "__virt_hypervisor_apparmor_parser": sys.executable,
             "__virt_hypervisor_selinux_file": str(self.place / "file_contexts.local"),
             "__virt_hypervisor_exporter_file": str(self.place / "exporter.d/brine-virt.conf"),
             **variables,
@@ -98,7 +106,7 @@ class Hosts:
         words = ["-i", f"{name},", "play.yml", "-e", "@given.json", "--check", "--diff", "-v"]
         return run_ansible(self.place, *words)
 
-    def _script(self, name: str, text: str) -> None:
+    def script(self, name: str, text: str) -> None:
         path = self.place / name
         path.write_text(text)
         path.chmod(0o755)
@@ -166,6 +174,37 @@ def test_a_host_with_the_packages(hosts: Hosts, name: str) -> None:
         assert '+"/data/vm\\[1\\]/" r,' in helper
         assert '+"/data/vm\\[1\\]/**" r,' in helper
         assert "virt_image_t" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("package", "options", "said", "is_there"),
+    [
+        ("mail-transport-agent", " --no-upgrade", "Note, selecting 'postfix' instead of 'mail-transport-agent'", True),
+        ("libc6:i386", " --no-upgrade", "Inst libc6:i386 (2.36-9 Debian:12.1/stable [i386])", False),
+        ("lvm2=2.03.16-2", "", "Inst lvm2 [2.03.15-1] (2.03.16-2 Debian:12.1/stable [amd64])", False),
+        ("lvm2=2.03.16-2", "", "lvm2 is already the newest version (2.03.16-2).", True),
+        ("nothing", " --no-upgrade", "", False),
+    ],
+)
+def test_a_package_that_only_apt_knows(hosts: Hosts, package: str, options: str, said: str, is_there: bool) -> None:
+    """dpkg does not know the name: it would be missing for ever, and check mode would take the host for bare."""
+    script = f'#!/bin/sh\necho "$@" >{hosts.place}/asked\necho "{said}"\ntest -n "{said}" || exit 100\n'
+    hosts.script("apt-get", script)
+    done = hosts.run("ubuntu2404", unknown=package, virt_hypervisor_extra_packages=[package])
+    assert done.returncode == 0, done.stdout + done.stderr
+    asked = f"--simulate --no-install-recommends{options} install {package}\n"
+    assert (hosts.place / "asked").read_text() == asked
+    assert ("Would install" not in done.stdout) is is_there
+    assert ("Let libvirt's helper read the pools" in done.stdout) is is_there
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_apparmor_is_left_where_nothing_loads_its_profiles(hosts: Hosts, missing: bool) -> None:
+    """The kernel has it; the package apparmor is one that libvirt's packages only suggest."""
+    done = hosts.run("ubuntu2404", missing=missing, __virt_hypervisor_apparmor_parser=str(hosts.place / "nothing"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Let libvirt's helper read the pools" not in done.stdout
+    assert "folders for AppArmor" not in done.stdout
 
 
 @pytest.mark.parametrize(("missing", "most"), [(False, 21), (True, 10)])
@@ -345,7 +384,7 @@ def test_what_a_run_that_was_cut_off_has_not_labelled_is_labelled_by_the_next_on
     (hosts.place / "file_contexts.local").write_text(
         "/data/vm\\[1\\](/.*)?    system_u:object_r:virt_image_t:s0\n/srv/web(/.*)? system_u:object_r:httpd_t:s0\n"
     )
-    hosts._script("restorecon", RESTORECON.format(place=hosts.place))
+    hosts.script("restorecon", RESTORECON.format(place=hosts.place))
     pools = [{"name": "data", "path": "/data/vm[1]"}, {"name": "web", "path": "/srv/web"}]
     done = hosts.run("rhel9", virt_hypervisor_pools=pools)
     # What somebody else has labelled in another way is not looked at.
@@ -374,9 +413,9 @@ def test_the_directory_of_a_pool_that_goes_is_not_labelled(hosts: Hosts) -> None
 
 
 def test_a_pool_that_is_not_started_has_no_directory_to_label_yet(hosts: Hosts) -> None:
-    hosts._script("semanage", "#!/bin/sh\n")
+    hosts.script("semanage", "#!/bin/sh\n")
     # As restorecon(8) ends where a path does not exist, unless it is told -i.
-    hosts._script(
+    hosts.script(
         "restorecon",
         '#!/bin/sh\necho "$*" >>told\ncase $1 in *i*) exit 0 ;; esac\nshift\n'
         'for path; do [ -e "$path" ] || exit 255; done\n',

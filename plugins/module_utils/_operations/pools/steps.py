@@ -16,7 +16,7 @@ from ..._base.xml import etree
 from ..._host.connection import VirConnect, is_local, libvirt, suppress_codes, translate_errors
 from ..._host.locks import hypervisor_lock
 from ..._host.storage.pool_refresh import refresh_pool
-from ..._host.storage.setup.directory import permissions_of, set_permissions
+from ..._host.storage.setup.directory import permissions_of, resolved_directory, set_permissions
 from ..._host.storage.setup.pool_users import users_of_pool
 from ..._model.spec.fields.table import covers
 from ..._model.spec.resources.pool import DIRECTORY_TYPES, PoolSpec
@@ -84,6 +84,7 @@ class PoolSteps:
         """Start it: its directory is made where it is missing, given its owner and mode, and libvirt looks into it.
         check: raises where it cannot be started as things are then."""
         path = self._directory()
+        real = self._resolved(path)
         missing = bool(path) and not os.path.lexists(path)
         made: list[str] = []
         begun: list[t.Any] = []
@@ -98,10 +99,10 @@ class PoolSteps:
                     begin(handle)
             wanted = self._permissions()
             # Of what is mounted there now.
-            have = permissions_of(path) if path else None
-            if path and not covers(have, wanted):
+            have = permissions_of(real) if real else None
+            if real and not covers(have, wanted):
                 before.update({key: have[key] for key in wanted} if have is not None else {})
-                set_permissions(path, wanted)
+                set_permissions(real, wanted)
             refresh_pool(handle, self._name)
 
         def begin(handle: t.Any) -> None:
@@ -121,8 +122,8 @@ class PoolSteps:
         def undo() -> None:
             try:
                 # As long as it is mounted.
-                if before and not made and not covers(permissions_of(path), before):
-                    set_permissions(path, before)
+                if before and not made and not covers(permissions_of(real), before):
+                    set_permissions(real, before)
             finally:
                 stop()
 
@@ -145,19 +146,24 @@ class PoolSteps:
         is_here = self._root.get("type") in DIRECTORY_TYPES and is_local(self._conn.getURI())
         return self._root.findtext("target/path", "") if is_here else ""
 
+    def _resolved(self, path: str) -> str:
+        """The directory that a pool's owner and mode go to; none where it has neither."""
+        return resolved_directory(path, self._spec.at("path")) if path and self._permissions() else ""
+
     def _permissions(self) -> dict[str, t.Any]:
         return {key: self._spec.options[key] for key in PERMISSIONS if key in self._spec.options}
 
     def permissions(self) -> Step | None:
         """Give the directory of an active pool its owner and mode; None where it has them."""
         path, wanted = self._directory(), self._permissions()
-        have = permissions_of(path) if path else None
-        if not wanted or have is None or covers(have, wanted):
+        real = self._resolved(path)
+        have = permissions_of(real) if real else None
+        if have is None or covers(have, wanted):
             return None
         words = ", ".join(f"{key} {value}" for key, value in wanted.items())
         before = {key: have[key] for key in wanted}
         return Step(
-            f"give {path} {words}", lambda: set_permissions(path, wanted), lambda: set_permissions(path, before)
+            f"give {path} {words}", lambda: set_permissions(real, wanted), lambda: set_permissions(real, before)
         )
 
     def autostart(self, wanted: bool) -> Step:

@@ -52,6 +52,15 @@ def test_where_machines_were_seen_last(tmp_path: Path, terms: list[str]) -> None
     assert json.loads(ask(tmp_path, *terms).partition("=>")[2])["msg"] == {"web1": ["hv3", "hv2"], "web2": ["hv1"]}
 
 
+def test_a_machine_that_was_moved_since_the_inventory_was_cached(tmp_path: Path) -> None:
+    left = f"virt-{UUID} ssh-ed25519 AAAA brine.virt:hv2\n"
+    (tmp_path / "keys").write_text(f"{KEYS}{left}", encoding="utf-8")
+    hosts = (
+        f"here ansible_connection=local\n[virt_machines]\nweb1 virt_name=web1 virt_hypervisor=hv2 virt_uuid={UUID}\n"
+    )
+    assert json.loads(ask(tmp_path, "~/keys", hosts=hosts).partition("=>")[2])["msg"] == {"web1": ["hv3"]}
+
+
 def test_without_machines_and_file_nothing_is_known(tmp_path: Path) -> None:
     said = ask(tmp_path, "~/keys", hosts="here ansible_connection=local\n")
     assert json.loads(said.partition("=>")[2])["msg"] == {}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import grp
 import os
 import posixpath
@@ -122,10 +123,46 @@ def permissions_of(path: str) -> dict[str, t.Any] | None:
     return {"owner": found.st_uid, "group": found.st_gid, "mode": f"0{stat.S_IMODE(found.st_mode):03o}"}
 
 
-def set_permissions(path: str, wanted: Permissions) -> None:
-    """Give a directory an owner, a group and a mode; what is not named stays. Raises HostError."""
-    with file_errors(f"owner and mode of {path} cannot be set"):
-        if "owner" in wanted or "group" in wanted:
-            os.chown(path, wanted.get("owner", -1), wanted.get("group", -1))
-        if "mode" in wanted:
-            os.chmod(path, int(wanted["mode"], 8))
+def resolved_directory(path: str, where: str) -> str:
+    """The directory without links, for set_permissions. Raises as require_own_directory does."""
+    real = os.path.realpath(path)
+    require_own_directory(real, where)
+    return real
+
+
+def set_permissions(real: str, wanted: Permissions) -> None:
+    """Give a directory an owner, a group and a mode; what is not named stays. Raises HostError and ConflictError.
+
+    real: from resolved_directory(). Whoever owns a directory above it may have put a link in its place since.
+    """
+    what = f"owner and mode of {real} cannot be set"
+    with file_errors(what):
+        descriptor = _open_without_links(real, what)
+        try:
+            if "owner" in wanted or "group" in wanted:
+                os.fchown(descriptor, wanted.get("owner", -1), wanted.get("group", -1))
+            if "mode" in wanted:
+                os.fchmod(descriptor, int(wanted["mode"], 8))
+        finally:
+            os.close(descriptor)
+
+
+def _open_without_links(real: str, what: str) -> int:
+    parts = [part for part in real.split("/") if part]
+    descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    for number, part in enumerate(parts, 1):
+        # Those above it may be such as this user can only go through.
+        access = os.O_RDONLY if number == len(parts) else os.O_PATH
+        above = descriptor
+        try:
+            descriptor = os.open(part, access | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+        except OSError as exc:
+            if exc.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise
+            raise ConflictError(
+                f"{what}: /{'/'.join(parts[:number])} is no directory any more",
+                hint="Find out who has replaced it, and run it again",
+            ) from exc
+        finally:
+            os.close(above)
+    return descriptor

@@ -13,6 +13,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import Vir
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.hypervisors import (
     HypervisorEntry,
     are_of,
+    as_asked,
     of_now,
     with_last_answers,
 )
@@ -53,6 +54,13 @@ def test_without_a_good_answer_it_stays_silent() -> None:
 def test_what_is_only_remembered_is_not_of_now() -> None:
     (old,) = with_last_answers([_silent("hv2")], [_answer("hv2", "b", at=THEN)])
     assert [answer["machines"] for answer in of_now([_answer("hv1", "a"), old])] == [[{"uuid": "a"}], None]
+
+
+def test_who_was_not_asked_now_has_said_it_earlier() -> None:
+    answers = [_answer("hv1", "a"), _answer("hv2", "b"), _silent("hv3")]
+    silent = {**answers[0], "machines": None}
+    assert as_asked(answers, {"hv2", "hv3"}) == ([silent, *answers[1:]], [answers[0]])
+    assert as_asked(answers, {"hv1", "hv2", "hv3"}) == (answers, [])
 
 
 def _uri_of(entry: HypervisorEntry) -> str:

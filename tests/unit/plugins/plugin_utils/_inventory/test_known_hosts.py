@@ -16,10 +16,12 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import (
     add_arriving,
+    add_keys,
     add_lines,
     known_hosts_lines,
     last_seen,
     merge_lines,
+    moved_away,
     update_known_hosts,
     without_hypervisors,
     without_machines,
@@ -117,7 +119,7 @@ FOREIGN = ["# mine", "github.com ssh-ed25519 AAAA", "", "virt-not-ours ssh-ed255
         ([_comment(1, "hv9")], [_answer("hv1", _record(2, host_keys=[]))], True, [_comment(1, "hv9"), _comment(2)]),
         ([_comment(1, "hv9")], [_answer("hv1", _record(1, host_keys=[]))], True, [_comment(1)]),
         ([], [_answer("hv1", _record(1, host_keys=[], name="no name"), _record(2, host_keys=[], uuid="x"))], True, []),
-        # From a cache, nothing is known to be gone, but what is known is written.
+        # From an answer that is not complete, nothing is known to be gone, but what is known is written.
         ([_line(1)], [_answer("hv1", _record(2))], False, [_line(1), _line(2)]),
         (
             [_line(1)],
@@ -177,6 +179,41 @@ def test_one_that_does_not_run_here_may_run_where_it_was_seen(state: str) -> Non
     old = [_line(1, "hv1"), _line(1, "hv2")]
     moved = [_answer("hv3", _record(1, state=state))]
     assert add_lines(without_machines(old, {"hv2": {"m1"}}), moved) == [_line(1, "hv1"), _line(1, "hv3")]
+
+
+def test_a_cache_says_nothing_of_where_a_machine_is_now() -> None:
+    cached = [_answer("hv1", _record(1)), _answer("hv2", _record(2, host_keys=[]))]
+    listed = merge_lines([], cached, drop_gone=True)
+    moved = add_lines(listed, [_answer("hv2", _record(1))])
+    assert add_keys(moved, cached) == moved
+    assert last_seen(moved) == {"m1": ["hv2"], "m2": ["hv2"]}
+    # Nor where its hypervisor is lost; the keys are there, as where somebody has deleted the file.
+    for left in (without_hypervisors(listed, ["hv1", "hv2"]), []):
+        assert add_keys(left, cached) == [_nameless(1, "hv1")]
+    assert add_keys(FOREIGN, [_answer("hv1", _record(1)), _silent("hv2")]) == [*FOREIGN, _nameless(1, "hv1")]
+    # Keys that the file has are newer.
+    renewed = [_line(1).replace(KEY, "ssh-rsa BBBB")]
+    assert add_keys(renewed, cached) == renewed
+    # Of two that contradict each other, none is believed.
+    assert add_keys([], [*cached, _answer("hv3", _record(1, host_keys=["ssh-rsa BBBB"]))]) == []
+
+
+def test_which_machines_have_moved_away() -> None:
+    moved = add_lines([_line(1, "hv1"), _line(2, "hv1")], [_answer("hv2", _record(1))])
+    assert moved_away(moved) == {("hv1", _uuid(1))}
+    # Back again, or nowhere else, or perhaps on its way.
+    assert moved_away([*moved, _comment(1, "hv1")]) == set()
+    assert moved_away([_nameless(1, "hv1")]) == set()
+    assert moved_away([_nameless(1, "hv1"), _comment(1, "hv2")]) == set()
+
+
+def test_a_file_takes_what_is_of_now_and_keys_from_the_cache(tmp_path: Path) -> None:
+    path = tmp_path / "cloud"
+    cached = [_answer("hv1", _record(1), _record(3))]
+    new = [_silent("hv1"), _answer("hv2", _record(1), _record(2))]
+    assert update_known_hosts(str(path), new, cached=cached)
+    assert path.read_text().splitlines() == [_line(1, "hv2"), _line(2, "hv2"), _nameless(3, "hv1")]
+    assert not update_known_hosts(str(path), new, cached=cached)
 
 
 def test_lines_that_are_right_stay_where_they_are() -> None:
@@ -268,9 +305,9 @@ def test_two_inventories_at_once_lose_nothing(tmp_path: Path, other_process: dic
         "import sys\n"
         "from ansible_collections.brine.virt.plugins.plugin_utils._inventory.known_hosts import update_known_hosts\n"
         "for number in range(30):\n"
-        "    record = {'name': 'm', 'uuid': f'00000000-0000-4000-8000-{number:012}', 'vcpus': 1,\n"
-        f"              'addresses': [], 'host_keys': ['{KEY}']}}\n"
-        "    update_known_hosts(sys.argv[1], [{'hypervisor': sys.argv[2], 'machines': [record]}], drop_gone=False)\n"
+        "    uuid = f'00000000-0000-4000-8{sys.argv[2][-1]:0>3}-{number:012}'\n"
+        f"    record = {{'name': 'm', 'uuid': uuid, 'vcpus': 1, 'addresses': [], 'host_keys': ['{KEY}']}}\n"
+        "    update_known_hosts(sys.argv[1], [], cached=[{'hypervisor': sys.argv[2], 'machines': [record]}])\n"
     )
     writers = [
         subprocess.Popen([sys.executable, "-c", program, str(path), name], env=other_process) for name in ("hv1", "hv2")
@@ -297,13 +334,15 @@ def _other(number: int, hypervisor: str) -> str:
     return _line(number, hypervisor).replace(KEY, OTHER)
 
 
-@pytest.mark.parametrize("change", ["inventory", "cached", "add"])
+@pytest.mark.parametrize("change", ["inventory", "incomplete", "cached", "add"])
 @pytest.mark.parametrize("answers", [[_answer("hv1", _record(1))], [{"hypervisor": "hv1", "machines": None}], []])
 def test_a_hypervisor_gives_no_keys_to_the_machine_of_another(answers: list[dict[str, t.Any]], change: str) -> None:
     """Neither beside that one nor while it is silent."""
     answers = [*answers, _answer("hv2", _record(1, host_keys=[OTHER]))]
     if change == "add":
         merged = add_lines([_line(1)], [answer for answer in answers if answer["machines"] is not None])
+    elif change == "cached":
+        merged = add_keys([_line(1)], answers)
     else:
         merged = merge_lines([_line(1)], answers, drop_gone=change == "inventory")
     assert _line(1) in merged

@@ -527,6 +527,26 @@ def test_a_directory_gets_its_mode_at_the_start_and_later(conn: t.Any, here: Non
     assert actions(conn, {"name": "a"}) == []
 
 
+def test_a_directory_that_becomes_a_link_before_a_step_gets_no_mode(conn: t.Any, here: None, tmp_path: Path) -> None:
+    path, other = tmp_path / "pool", tmp_path / "other"
+    for each in (path, other):
+        each.mkdir()
+        each.chmod(0o755)
+    pool = {"name": "a", "path": str(path), "mode": "0750"}
+    # At its start, and later.
+    for mode in ("0750", "0700"):
+        results = planned(conn, {**pool, "mode": mode})
+        path.rename(tmp_path / "aside")
+        path.symlink_to(other)
+        carry_out(results, check_mode=False)
+        assert "is no directory any more" in str(results[0].error)
+        assert stat.S_IMODE(other.stat().st_mode) == 0o755
+        path.unlink()
+        (tmp_path / "aside").rename(path)
+        actions(conn, pool)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o750
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_a_directory_that_is_there_keeps_the_mode_that_it_has(
     conn: t.Any, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool

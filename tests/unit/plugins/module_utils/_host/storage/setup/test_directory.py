@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage.setup.dir
     permissions_of,
     require_mount_point,
     require_own_directory,
+    resolved_directory,
     set_permissions,
     user_number,
 )
@@ -94,6 +96,35 @@ def test_owner_group_and_mode(tmp_path: Path) -> None:
     assert permissions_of(str(tmp_path / "missing")) is None
     with pytest.raises(HostError, match="owner and mode of .* cannot be set: No such file"):
         set_permissions(str(tmp_path / "missing"), {"mode": "0751"})
+
+
+@pytest.mark.parametrize("replaced", ["home", "home/pool"])
+@pytest.mark.parametrize("by", ["link", "file"])
+def test_no_link_is_followed_that_somebody_has_set_since(tmp_path: Path, replaced: str, by: str) -> None:
+    """Whoever owns the directory above could have root give him another one."""
+    path, other = tmp_path / "home/pool", tmp_path / "etc/pool"
+    for each in (path, other):
+        each.mkdir(parents=True)
+        each.chmod(0o755)
+    real = resolved_directory(str(path), "path")
+    (tmp_path / replaced).rename(tmp_path / "aside")
+    if by == "link":
+        (tmp_path / replaced).symlink_to(tmp_path / replaced.replace("home", "etc"))
+    else:
+        (tmp_path / replaced).touch()
+    with pytest.raises(ConflictError, match=f"owner and mode of {path} cannot be set: .*/{replaced} is no directory"):
+        set_permissions(real, {"mode": "0700", "owner": os.getuid()})
+    assert stat.S_IMODE(other.stat().st_mode) == 0o755
+
+
+def test_a_link_that_was_there_before_leads_to_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "pool").mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to("pool")
+    set_permissions(resolved_directory(str(tmp_path / "link"), "path"), {"mode": "0700"})
+    assert stat.S_IMODE((tmp_path / "pool").stat().st_mode) == 0o700
+    (tmp_path / "host").symlink_to("/etc")
+    with pytest.raises(InputError, match="path: /etc belongs to the host's own system"):
+        resolved_directory(str(tmp_path / "host"), "path")
 
 
 def test_accounts_by_name() -> None:
