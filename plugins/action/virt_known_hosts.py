@@ -58,7 +58,9 @@ class ActionModule(ActionBase):
             silent = [{"hypervisor": name, "machines": None} for name in arguments["silent"]]
 
             def change(lines: list[str]) -> list[str]:
-                kept = without_machines(without_hypervisors(lines, arguments["left"]), gone)
+                kept = without_hypervisors(lines, arguments["left"])
+                # Who says only where machines are now says that these have gone there.
+                kept = without_machines(kept, gone, keep_keys=not arguments["complete"])
                 if arguments["complete"]:
                     merged = merge_lines(kept, [*answers, *silent], drop_gone=True)
                 else:

@@ -68,7 +68,9 @@ options:
     type: dict
     default: {}
   gone:
-    description: By the name of a hypervisor, the names of machines that are no longer there.
+    description:
+      - By the name of a hypervisor, the names of machines that are no longer there. With O(complete=false) their keys
+        stay, as they are somewhere else.
     type: dict
     default: {}
   unwritable:

@@ -327,14 +327,19 @@ def without_hypervisors(lines: Sequence[str], left: t.Collection[str]) -> list[s
     return [line for line in lines if not (own := _own(line)) or own.hypervisor not in left]
 
 
-def without_machines(lines: Sequence[str], gone: Mapping[str, t.Collection[str]]) -> list[str]:
-    """The lines without those of machines that are no longer there. gone: their names by hypervisor."""
+def without_machines(
+    lines: Sequence[str], gone: Mapping[str, t.Collection[str]], *, keep_keys: bool = False
+) -> list[str]:
+    """The lines without those of machines that are no longer there. gone: their names by hypervisor; keep_keys: they
+    are elsewhere, so that their keys stay, which say no place."""
 
-    def is_gone(line: str) -> bool:
+    def left_of(line: str) -> str | None:
         own = _own(line)
-        return own is not None and own.name in gone.get(own.hypervisor, ())
+        if own is None or own.name not in gone.get(own.hypervisor, ()):
+            return line
+        return _key_alone(line) if keep_keys else None
 
-    return [line for line in lines if not is_gone(line)]
+    return [left for line in lines if (left := left_of(line)) is not None]
 
 
 def update_known_hosts(
