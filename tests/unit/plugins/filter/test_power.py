@@ -217,6 +217,13 @@ def test_a_hypervisor_that_was_not_asked_is_not_said_to_be_missing() -> None:
     assert found["errors"] == [
         "on: hv9 does not take part in this run (--limit, virt_hypervisors). Name it there as well"
     ]
+    # Nor who may be on it.
+    words = "hv8, hv9: not asked (--limit, virt_hypervisors)"
+    for given in ({"vm": "db7"}, {"tag": "nobody"}):
+        (error,) = targets(state="stopped", hypervisors=["hv1", "hv9", "hv8"], **given)["errors"]
+        assert error.endswith(words), error
+        (error,) = targets(state="stopped", on="hv1", hypervisors=["hv1", "hv9", "hv8"], **given)["errors"]
+        assert words not in error
 
 
 def test_all_mistakes_are_said_at_once() -> None:
