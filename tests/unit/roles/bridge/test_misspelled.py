@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
     ],
 )
 def test_it_is_refused(tmp_path: Path, role: str, variables: dict[str, t.Any], said: str) -> None:
-    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    host: dict[str, t.Any] = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     # Of other roles and playbooks, and of nobody.
     host |= {"virt_provision_wait": False, "virt_power_concurrency": 2, "virt_site": "prague"}
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {"hv1": host}}}), encoding="utf-8")
