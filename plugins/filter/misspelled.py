@@ -78,11 +78,13 @@ def misspelled(names: t.Any, known: Collection[str] | None = None, everywhere: I
 def _misspelled(given: set[str], known: Collection[str] | None, near: dict[str, str]) -> list[str]:
     """The sentences about one host. near: what each name is close to, as far as that was worked out already."""
     others_roles = _ROLES if known is None else ()
+    # Right as they are, however near virt_hypervisors is to virt_hypervisor_ksm.
+    others = _OF_MACHINES if known is not None or "virt_uuid" in given else frozenset()
+    others = others.union(VARIABLES)
     # The defaults of a play's own roles are among the names, so that nothing tells whether somebody has set them.
     free = [name for name in VARIABLES if name not in given] if known is None else list(known)
     known = VARIABLES if known is None else known
     sentences: list[str] = []
-    others = _OF_MACHINES if "virt_uuid" in given else frozenset()
     for name in sorted(given - set(known) - others):
         if name.startswith("virt_") and not name.startswith(others_roles):
             if name not in near:

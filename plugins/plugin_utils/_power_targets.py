@@ -77,6 +77,8 @@ def power_targets(
     # Who is where is not to be said of a hypervisor that there is not.
     names, tags = ([], []) if unknown else (_words(given.get("vm")), _words(given.get("tag")))
     where = " and ".join(asked) if asked and not missing else _ANSWERED
+    left_out = [] if asked else sorted(cloud.difference(results))
+    others = {**missing, **({", ".join(left_out): "not asked (--limit, virt_hypervisors)"} if left_out else {})}
     twins = {} if names else _defined_twice(machines, scope, tags)
     targets = _names_but(scope, twins, elsewhere)
     held_back = _held_back(scope, elsewhere, tags, unless_elsewhere=unless_elsewhere)
@@ -84,7 +86,7 @@ def power_targets(
         targets = {host: [] for host in scope}
         for name in dict.fromkeys(_name_of(word, scope) for word in names):
             with mistakes.noted():
-                home = _home(name, machines, scope, missing, where)
+                home = _home(name, machines, scope, others, where)
                 if (home, name) in elsewhere:
                     raise InputError(
                         f"machine {name!r} is off on {home}, and {elsewhere[home, name]}",
@@ -97,7 +99,7 @@ def power_targets(
     else:
         for tag in tags:
             with mistakes.noted():
-                _check_tag(tag, scope, missing, where)
+                _check_tag(tag, scope, others, where)
     groups = [{}] if mistakes.found else _in_turn(targets, machines, str(given.get("state")), tags)
     return {
         "targets": groups[-1],

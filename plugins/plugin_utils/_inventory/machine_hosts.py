@@ -26,7 +26,7 @@ def machine_hosts(
     The live inventory may list a machine as ``<name>_<hypervisor>``, and a host that is merely called like the machine
     is another one: a machine is known by its UUID.
     """
-    listed = _listed(hosts)
+    listed = listed_hosts(hosts)
     mentioned = {name for group in _MENTIONED for name in groups.get(group) or ()}
     found = []
     for assignment in assignments:
@@ -34,8 +34,7 @@ def machine_hosts(
         for record in records.get(hypervisor) or ():
             if record["name"] != name:
                 continue
-            known = listed.get(record["uuid"]) or {}
-            host = known.get(hypervisor) or next(iter(known.values()), None)
+            host = listed_host(listed, record["uuid"], hypervisor)
             found.append(
                 {
                     "host": host or _new_host(record, hypervisor, hosts, groups, mentioned),
@@ -47,13 +46,19 @@ def machine_hosts(
     return found
 
 
-def _listed(hosts: Mapping[str, Mapping[str, t.Any]]) -> dict[str, dict[str, str]]:
+def listed_hosts(hosts: Mapping[str, Mapping[str, t.Any]]) -> dict[str, dict[str, str]]:
     """The names of hosts that are machines of the live inventory, by UUID and hypervisor."""
     listed: dict[str, dict[str, str]] = {}
     for host, variables in hosts.items():
         if "virt_uuid" in variables:
             listed.setdefault(str(variables["virt_uuid"]), {})[str(variables.get("virt_hypervisor"))] = host
     return listed
+
+
+def listed_host(listed: Mapping[str, Mapping[str, str]], uuid: str, hypervisor: str) -> str | None:
+    """The name of a machine's host of those of listed_hosts(), if need be as it was on another hypervisor; or None."""
+    known = listed.get(uuid) or {}
+    return known.get(hypervisor) or next(iter(known.values()), None)
 
 
 def _new_host(

@@ -5,28 +5,39 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import typing as t
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from .._inventory.host_vars import DEFAULT_KNOWN_HOSTS, counting_address, login_user, ssh_arguments
 
 _ANY_ADDRESS = ("", "0.0.0.0", "::", None)
 # As long a tunnel waits for a viewer; it stays open while one uses it.
 _TUNNEL_SECONDS = 30
+# Options of ssh: ProxyCommand and others that run something; and those that stand in the command already, where the
+# live inventory has them among the machine's arguments.
+_COMMANDS = re.compile("command", re.IGNORECASE)
+_OF_HOST_KEYS = re.compile(r"^(-o)?\s*(HostKeyAlias|UserKnownHostsFile|StrictHostKeyChecking)\b", re.IGNORECASE)
+_OPTION_LETTER = re.compile("-[A-Za-z0-9]*o")
 
 
 def access_lines(
-    record: Mapping[str, t.Any], hypervisor: str, variables: Mapping[str, t.Any]
+    record: Mapping[str, t.Any],
+    hypervisor: str,
+    variables: Mapping[str, t.Any],
+    own: Mapping[str, t.Any] = MappingProxyType({}),
 ) -> Iterator[tuple[str, str]]:
     """Titles and commands for a login and for the consoles that a machine has now; none for one that is off.
 
-    variables: the hypervisor's in the inventory, for how Ansible itself logs in there.
+    variables: the hypervisor's in the inventory, for how Ansible itself logs in there. own: those of the machine, where
+    the live inventory lists it.
     """
     address = counting_address(record)
     # Without a host key that is known, nobody can tell who answers there.
     if record.get("state") == "running" and record.get("host_keys") and address and not record.get("building"):
-        yield "SSH", _ssh(record, address, variables)
+        yield "SSH", _ssh(record, address, variables, own)
     if record.get("state") in ("running", "paused"):
         for graphics in record.get("graphics") or ():
             port, tls_port = graphics.get("port"), graphics.get("tls_port")
@@ -38,12 +49,14 @@ def access_lines(
         yield "Serial log", f"{hypervisor}:{record['serial_log']}"
 
 
-def _ssh(record: Mapping[str, t.Any], address: str, variables: Mapping[str, t.Any]) -> str:
-    user = login_user(record)
+def _ssh(record: Mapping[str, t.Any], address: str, variables: Mapping[str, t.Any], own: Mapping[str, t.Any]) -> str:
+    user = _user(own) or login_user(record)
+    place = str(own.get("ansible_host") or address)
     # ssh itself knows what ~ is.
     known_hosts = str(variables.get("virt_known_hosts") or DEFAULT_KNOWN_HOSTS)
-    login = shlex.quote(f"{user}@{address}" if user else address)
-    return f"ssh {ssh_arguments(str(record['uuid']), known_hosts)} {login}"
+    ours = ssh_arguments(str(record["uuid"]), known_hosts)
+    login = shlex.quote(f"{user}@{place}" if user else place)
+    return " ".join([f"ssh {ours}", *map(shlex.quote, _without(_OF_HOST_KEYS, _options(own))), login])
 
 
 def _viewer(graphics: Mapping[str, t.Any], hypervisor: str, variables: Mapping[str, t.Any]) -> str:
@@ -107,10 +120,19 @@ def _options(variables: Mapping[str, t.Any]) -> list[str]:
 
 
 def _arguments(variables: Mapping[str, t.Any], name: str) -> list[str]:
-    """The words of such a variable; none where it has a command of its own, which could hold a password."""
-    text = str(variables.get(name) or "")
+    """The words of such a variable, without options that hold a command: a password could be in it."""
     try:
-        words = shlex.split(text)
+        return _without(_COMMANDS, shlex.split(str(variables.get(name) or "")))
     except ValueError:
         return []
-    return [] if "command" in text.lower() else words
+
+
+def _without(pattern: re.Pattern[str], words: list[str]) -> list[str]:
+    """The words of a command without the options ``-o`` that the pattern finds, in the same word or in the next one."""
+    found: list[str] = []
+    for word in words:
+        if pattern.search(word) and _OPTION_LETTER.fullmatch(found[-1] if found else ""):
+            found.pop()
+        elif not (pattern.search(word) and word.startswith("-")):
+            found.append(word)
+    return found

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 from ...module_utils._base.errors import InputError
 from ...module_utils._model.spec.fields.units import format_size
+from .._inventory.machine_hosts import listed_host, listed_hosts
 from .._placement.hosts import was_asked
 from .access import access_lines
 from .remarks import on_its_way, unfinished
@@ -75,7 +76,8 @@ def machines_of(results: t.Any) -> tuple[dict[str, Records], dict[str, str]]:
 def query_text(machines_by_hypervisor: Mapping[str, Records], settings: t.Any = None) -> str:
     """Every machine of every hypervisor, in the layout that Salt Virt's query had.
 
-    settings: the inventory variables of the hypervisors, for how to log in there.
+    settings: the inventory variables of the hypervisors, for how to log in there; and those of machines that the live
+    inventory lists, for how to log in to these.
 
     Hypervisors stand in the order of the mapping, machines in that of the lists. Memory is in KiB. A line whose value
     is not known, or that makes no sense now (the port of a machine that does not run), is left out. What
@@ -87,14 +89,22 @@ def query_text(machines_by_hypervisor: Mapping[str, Records], settings: t.Any = 
     variables = {host: settings[host] for host in machines_by_hypervisor if settings is not None and host in settings}
     if not any(machines_by_hypervisor.values()):
         return tree_text(machines_by_hypervisor)
+    listed = listed_hosts(settings) if settings is not None else {}
+
+    def own(record: Mapping[str, t.Any], hypervisor: str) -> Mapping[str, t.Any]:
+        host = listed_host(listed, str(record.get("uuid")), hypervisor)
+        return {} if host is None or settings is None else settings[host]
+
     return "\n".join(
-        "\n".join(_machine_lines(record, hypervisor, variables.get(hypervisor, {})))
+        "\n".join(_machine_lines(record, hypervisor, variables.get(hypervisor, {}), own(record, hypervisor)))
         for hypervisor, records in machines_by_hypervisor.items()
         for record in records
     )
 
 
-def _machine_lines(record: Mapping[str, t.Any], hypervisor: str, variables: Mapping[str, t.Any]) -> list[str]:
+def _machine_lines(
+    record: Mapping[str, t.Any], hypervisor: str, variables: Mapping[str, t.Any], own: Mapping[str, t.Any]
+) -> list[str]:
     memory_mib = record.get("memory_mib")
     lines = [printable_line(record["name"])]
     lines += _field(1, "CPU", record.get("vcpus"))
@@ -137,7 +147,7 @@ def _machine_lines(record: Mapping[str, t.Any], hypervisor: str, variables: Mapp
     lines += _field(1, "Snapshots", ", ".join(map(_snapshot, record.get("snapshots") or ())) or None)
     for job in record.get("jobs") or ():
         lines += _field(1, "Job", _job(job))
-    for title, command in access_lines(record, hypervisor, variables):
+    for title, command in access_lines(record, hypervisor, variables, own):
         lines += _field(1, title, command)
     lines += _field(1, f"Pending until {POWER_CYCLE}", ", ".join(record.get("pending") or []) or None)
     for error in record.get("errors") or []:

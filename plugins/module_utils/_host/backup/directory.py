@@ -144,7 +144,9 @@ def require_destination(path: str, where: str, *, mounted: str | None = None) ->
     try:
         found = os.stat(path)
     except OSError as exc:
-        hint = "Create it, or mount it: it is not created here, so that a mistyped path fills no disk"
+        hint = "Look whether the path is right, and whether it is mounted there"
+        if where.startswith("dest"):
+            hint = "Create it, or mount it: it is not created here, so that a mistyped path fills no disk"
         raise NotFoundError(f"{path}: {exc.strerror}", where=where, hint=hint) from exc
     if not stat.S_ISDIR(found.st_mode):
         raise InputError(f"{path} is not a directory", where=where)

@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
+from pathlib import Path
 
 import pytest
+import yaml
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.brine.virt.plugins.filter.misspelled import misspelled
 
+COLLECTION = Path(__file__).resolve().parents[4]
 KNOWN = ("virt_hypervisor_pools", "virt_hypervisor_firewall", "virt_tls_names")
 
 
@@ -25,6 +29,19 @@ def test_it_is_named_although_the_right_one_has_its_default(name: str, meant: st
 
 def test_what_is_known_or_far_from_it_is_not() -> None:
     assert misspelled([*KNOWN, "virt_hypervisor", "virt_hypervisors", "virt_site", "pools"], KNOWN) == []
+
+
+@pytest.mark.parametrize("role", ["virt_hypervisor", "virt_bridge", "virt_tls"])
+def test_no_variable_of_the_collection_is_taken_for_a_misspelled_one(role: str) -> None:
+    words: set[str] = set()
+    for folder in ("roles", "playbooks"):
+        for path in (COLLECTION / folder).rglob("*.yml"):
+            words |= set(re.findall(r"\bvirt_[a-z_]*[a-z]\b", path.read_text(encoding="utf-8")))
+    specs = yaml.safe_load((COLLECTION / f"roles/{role}/meta/argument_specs.yml").read_text(encoding="utf-8"))
+    known = list(specs["argument_specs"]["main"]["options"])
+    assert len(words) > 300 and words.issuperset(known)
+    assert words.issuperset({"virt_hypervisors", "virt_hypervisor"})
+    assert misspelled(sorted(words), known) == []
 
 
 def test_nearest_to_one_that_is_there_is_not_another_one() -> None:

@@ -217,6 +217,15 @@ def test_a_hypervisor_that_was_not_asked_is_not_said_to_be_missing() -> None:
     assert found["errors"] == [
         "on: hv9 does not take part in this run (--limit, virt_hypervisors). Name it there as well"
     ]
+    # Nor who may be on it.
+    words = "hv8, hv9: not asked (--limit, virt_hypervisors)"
+    cloud = ["hv1", "hv9", "hv8"]
+    answers = [
+        targets(state="stopped", hypervisors=cloud, vm="db7"),
+        targets(state="stopped", hypervisors=cloud, tag="x"),
+    ]
+    assert all(one["errors"][0].endswith(words) for one in answers), answers
+    assert words not in targets(state="stopped", hypervisors=cloud, vm="db7", on="hv1")["errors"][0]
 
 
 def test_all_mistakes_are_said_at_once() -> None:

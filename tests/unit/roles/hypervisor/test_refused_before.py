@@ -67,6 +67,11 @@ def test_a_network_that_overlaps_one_of_the_host_and_a_user_that_it_lacks(hosts:
     )
 
 
+def test_a_misspelled_variable(hosts: Hosts) -> None:
+    said = refusal(hosts, virt_hypervisor_pool=[], virt_bridge_bridge=[])
+    assert said == f"virt_hypervisor_pool: unknown variable. Did you mean virt_hypervisor_pools? {NOTHING}"
+
+
 def test_volumes_but_not_those_of_a_pool_that_is_to_come(hosts: Hosts) -> None:
     volumes = [
         {"name": "a.raw", "pool": "data", "size": "8MiB", "format": "raw"},

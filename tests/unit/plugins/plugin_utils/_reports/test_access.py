@@ -11,6 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.access import access_lines
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import query_text
 
 VNC = {"type": "vnc", "listen": "127.0.0.1", "port": 5900, "tls_port": None}
 FORWARD = "-o ExitOnForwardFailure=yes -L 127.0.0.1:5900:127.0.0.1:5900"
@@ -60,6 +61,14 @@ def test_commands_log_in_as_ansible_does(variables: dict[str, t.Any], viewer: st
         ({"ansible_ssh_extra_args": "-4", "ansible_ssh_common_args": None}, ["-4"]),
         # It may hold a password, and what is shown may be kept.
         ({"ansible_ssh_common_args": "-o ProxyCommand='sshpass -p hidden ssh jump'", "ansible_port": 7}, ["-p", "7"]),
+        # The rest leads there all the same.
+        (
+            {
+                "ansible_ssh_common_args": "-4 -oProxyCommand='sshpass -p hidden' -vo proxycommand=x -J a@command -C",
+                "ansible_ssh_extra_args": "-o LocalCommand=id -o ControlPath=none",
+            },
+            ["-4", "-J", "a@command", "-C", "-o", "ControlPath=none"],
+        ),
         ({"ansible_ssh_common_args": "-o 'unfinished"}, []),
     ],
 )
@@ -111,6 +120,26 @@ def test_a_login_whose_host_key_is_checked() -> None:
         f"ssh -o HostKeyAlias=virt-u1 -o UserKnownHostsFile=/k {CHECKED} 192.0.2.17"
     )
     assert lines(**{**SEEN, "user": "-oX"})["SSH"].endswith(f"{CHECKED} 192.0.2.17")
+
+
+def test_a_login_as_ansible_does_it_where_the_live_inventory_lists_the_machine() -> None:
+    checked = "-o HostKeyAlias=virt-u1 -o UserKnownHostsFile=/k -o StrictHostKeyChecking=yes"
+    own = {
+        "virt_uuid": "u1",
+        "virt_hypervisor": "hv1",
+        "ansible_host": "192.0.2.18",
+        "ansible_user": "ops",
+        "ansible_port": 2222,
+        "ansible_ssh_private_key_file": "~/a key",
+        # What the live inventory has put there is not said twice.
+        "ansible_ssh_common_args": f"{checked} -J ops@jump -oStrictHostKeyChecking=no",
+    }
+    record = {"name": "web1", "state": "running", "graphics": [], "nics": [], "disks": [], **SEEN}
+    settings = {"hv1": {"virt_known_hosts": "/k", "ansible_user": "root"}, "web1_hv1": own}
+    last = query_text({"hv1": [record]}, settings).splitlines()[-1]
+    assert last == f"  SSH: ssh {checked} -i '~/a key' -p 2222 -J ops@jump ops@192.0.2.18"
+    other = query_text({"hv1": [{**record, "uuid": "u2"}]}, settings)
+    assert other.endswith(f"-o HostKeyAlias=virt-u2 -o UserKnownHostsFile=/k {CHECKED} ansible@192.0.2.17")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def add(conn: t.Any, name: str, path: Path | str, kind: str = "dir", *, active: 
 
 def test_a_directory_is_itself(conn: t.Any, tmp_path: Path) -> None:
     assert require_place(conn, str(tmp_path), None, "dest") == str(tmp_path)
-    with pytest.raises(NotFoundError, match="^dest: /nowhere: No such file"):
+    with pytest.raises(NotFoundError, match="^dest: /nowhere: No such file or directory. Create it, or mount it: "):
         require_place(conn, "/nowhere", None, "dest")
     with pytest.raises(InputError, match="^dest: '' is not an absolute path"):
         require_place(conn, "", None, "dest")
@@ -69,7 +69,8 @@ def test_other_pools_are_refused(conn: t.Any, tmp_path: Path) -> None:
         ("off", ConflictError, "src_pool: storage pool 'off' is not active. Start it: virsh pool-start off"),
         ("volumes", UnsupportedError, "src_pool: storage pool 'volumes' is of type logical, and backups are files in "
          "directories. Choose one of type dir, fs or netfs"),
-        ("gone", NotFoundError, f"src_pool: {tmp_path}/gone: No such file or directory"),
+        ("gone", NotFoundError, f"src_pool: {tmp_path}/gone: No such file or directory. Look whether the path is "
+         "right, and whether it is mounted there"),
     ):  # fmt: skip
         with pytest.raises(error) as caught:
             require_place(conn, "", name, "src")
