@@ -43,9 +43,9 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
             # What locks, and what ends the job of a killed run, find out in the real one.
             require_writable(options.destination, result.name)
             ended_first = plan.domain.active and left_job(plan.domain.handle, plan.backups.path)
-            require_ready(plan, options, plan.backups.unfinished_bytes)
             if not ended_first:
                 _note_paused(result, plan)
+            require_ready(plan, options, plan.backups.unfinished_bytes)
             result.backups = plan.backups
             ended: list[str] = []
             if plan.backups.merging or plan.backups.unfinished:
@@ -102,8 +102,9 @@ def _make(
     _tidy(conn, result, options, stop, meter)
     # Without what a killed run has left.
     plan = result.plan = plan_backup(conn, name, options)
-    require_ready(plan, options)
+    # First: what has paused it, such as a full directory, may keep this backup from beginning as well.
     _note_paused(result, plan)
+    require_ready(plan, options)
     maker = BackupMaker(conn, plan, options, stop, meter, result.remarks.append)
     result.made = maker.make()
     result.plan = replace(plan, no_checkpoint=maker.no_checkpoint)
