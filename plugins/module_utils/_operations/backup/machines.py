@@ -20,7 +20,7 @@ from ..._host.backup.job import end_job_of_killed_run, left_job
 from ..._host.backup.merge import end_merge
 from ..._host.backup.paused import paused_by_error
 from ..._host.backup.verify import OnBytes, verify_backup, verify_chain
-from ..._host.connection import VirConnect
+from ..._host.connection import OPEN_SECONDS, VirConnect, reconnected
 from ..._host.locks import machine_lock
 from ..._host.progress import ProgressFile, ProgressMeter
 from ..._model.backup.manifest import Manifest
@@ -71,7 +71,9 @@ def back_up(
         with own_error(result):
             if stop.is_set():
                 raise stopped()
-            _back_up(conn, result, options, stop, ProgressMeter(progress.write_line, result.name))
+            # libvirt may have been restarted during the backup of the one before.
+            with reconnected(conn, conn.getURI(), OPEN_SECONDS) as now:
+                _back_up(now, result, options, stop, ProgressMeter(progress.write_line, result.name))
         result.seconds = time.monotonic() - began
     return results
 
