@@ -23,7 +23,8 @@ description:
     serial number, or by its target and number where the serial numbers do not say that these are two LUNs. So it does
     not matter what the pools are called, or where they are mounted.
   - A LUN, or a volume of Ceph that the kernel has mapped, is also used by the host itself where that has it mounted, as
-    swap, or in LVM or RAID. That multipath has a map of it is no use.
+    swap, or in LVM or RAID. That multipath has a map of it is no use. A file is used by the host itself where that has
+    it as a loop device (C(losetup)), or as a device of C(qemu-nbd).
 author:
   - brine.virt maintainers (@brine-virt)
 extends_documentation_fragment:

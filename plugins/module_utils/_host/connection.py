@@ -53,6 +53,8 @@ _URI_PASSWORD = re.compile(r"://[^/?#\s:@\[]*:(?!\d+[/?#])(?P<password>.+)@")
 OPEN_SECONDS = 15.0
 # A peer that has not answered this often, at this interval, is taken for gone.
 _KEEPALIVE_SECONDS, _KEEPALIVE_COUNT = 5, 4
+# Daemons start again, and cables are plugged in again.
+_AGAIN_SECONDS = 60.0
 LIBVIRT_PACKAGES = "package python3-libvirt, on SUSE python3-libvirt-python"
 
 # How long libvirt waits for a guest agent whenever nobody has said otherwise. Its own default is without end, and some
@@ -458,6 +460,49 @@ def open_connection(
         # A connection that broke meanwhile cannot be closed properly, and the block has its own error to tell.
         with contextlib.suppress(libvirt.libvirtError):
             connection.close()
+
+
+def answers(conn: VirConnect) -> bool:
+    """Whether a connection is still one: when its daemon has ended, it stays lost, also when the next one runs."""
+    try:
+        return bool(conn.isAlive() and conn.getLibVersion())
+    except libvirt.libvirtError:
+        return False
+
+
+@contextlib.contextmanager
+def reconnected(known: VirConnect, uri: str, wait_seconds: float | None = None) -> t.Iterator[VirConnect]:
+    """For the block the connection that is known, as long as it answers; otherwise, or for None, a new one to the URI,
+    which is tried for so long, by default a minute, as libvirt's daemon may be starting. Raises as open_connection
+    does."""
+    if known is not None and answers(known):
+        yield known
+        return
+    end = time.monotonic() + (_AGAIN_SECONDS if wait_seconds is None else wait_seconds)
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                conn = stack.enter_context(open_connection(uri))
+                break
+            except VirtError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(1)
+        yield conn
+
+
+@contextlib.contextmanager
+def reconnected_domain(domain: t.Any, wait_seconds: float | None = None) -> t.Iterator[t.Any]:
+    """For the block libvirt's handle of a machine over a connection that answers, as of reconnected: the same one, or
+    that of the machine with the same UUID. Raises VirtError."""
+    known = domain.connect()
+    with reconnected(known, known.getURI(), wait_seconds) as conn:
+        if conn is known:
+            yield domain
+            return
+        with translate_errors(f"cannot find machine {domain.name()}"):
+            found = conn.lookupByUUIDString(domain.UUIDString())
+        yield found
 
 
 @functools.cache

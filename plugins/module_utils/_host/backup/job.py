@@ -13,10 +13,10 @@ import threading
 import time
 import typing as t
 
-from ..._base.errors import ConflictError, HostError, stopped
+from ..._base.errors import ConflictError, HostError, UnreachableError, VirtError, stopped
 from ..._base.xml import read_description
-from ..connection import VirConnect, libvirt, suppress_codes, translate_errors
-from .paused import OnRemark, is_running, kept_running, paused_by_error, resume
+from ..connection import VirConnect, answers, libvirt, reconnected_domain, suppress_codes, translate_errors
+from .paused import OnRemark, is_running, paused_by_error, resume
 
 _LOOK_SECONDS = 0.25
 # Of the event that a job has ended; it comes just before the job is gone.
@@ -67,8 +67,9 @@ def run_backup(
 ) -> None:
     """Make a backup to its end. backup, checkpoint: XML. begun: called as soon as it has begun.
 
-    on_progress: called with the bytes that are done and those of all disks. on_remark: as of kept_running. Raises
-    HostError with QEMU's words, and StoppedError. Whatever is raised, the job has ended, and the machine goes on.
+    on_progress: called with the bytes that are done and those of all disks. on_remark: as of resume. Raises
+    HostError with QEMU's words, and StoppedError. Whatever is raised, the job has ended, and the machine goes on; the
+    error says so where that is not certain, as libvirt is away for longer than a restart takes.
     """
     name = domain.name()
     watch = _Watch(conn, domain)
@@ -77,16 +78,51 @@ def run_backup(
         running = is_running(domain)
         with translate_errors(f"cannot begin the backup of machine {name}"):
             domain.backupBegin(backup, checkpoint, 0)
-        with kept_running(domain, on_remark) if running else contextlib.nullcontext():
-            try:
-                begun()
-                _wait(domain, stop, on_progress, running)
-            except BaseException:
-                abort(domain)
-                raise
+        with _ended_on_error(domain, on_remark if running else None):
+            begun()
+            _wait(domain, stop, on_progress, running)
             _require_success(name, watch.figures())
+        if running:
+            resume(domain, on_remark)
     finally:
         watch.close()
+
+
+@contextlib.contextmanager
+def _ended_on_error(domain: t.Any, on_remark: OnRemark | None) -> t.Iterator[None]:
+    """Whatever the block raises, the machine's job is ended first, and then a machine that an I/O error has paused goes
+    on. on_remark: as of resume; None for one that did not run before.
+
+    A daemon of libvirt that is restarted ends no job, and with it goes the connection, so that a new one is needed.
+    """
+
+    def end(handle: t.Any) -> None:
+        try:
+            abort(handle)
+        finally:
+            if on_remark is not None:
+                resume(handle, on_remark, failed=True)
+
+    try:
+        yield
+    except BaseException as exc:
+        if answers(domain.connect()):
+            end(domain)
+            raise
+        name = domain.name()
+        lost = f"the connection to libvirt was lost while machine {name} was backed up"
+        try:
+            with reconnected_domain(domain) as again:
+                end(again)
+        except VirtError as error:
+            raise HostError(
+                f"{lost}, and it is not certain that the backup has ended: {error.what}",
+                hint="As long as it goes on, the guest's writes depend on its directory. When libvirt answers again, "
+                f"run it again, which ends that one first, or end it yourself: virsh domjobabort {name}",
+            ) from exc
+        if not isinstance(exc, (HostError, UnreachableError)):
+            raise
+        raise HostError(f"{lost}, so the backup was ended", hint="Was libvirtd restarted? Run it again") from exc
 
 
 def _require_success(name: str, figures: dict[str, t.Any] | None) -> None:

@@ -10,7 +10,6 @@ machine by default (werror=enospc), and QEMU repeats the write when the machine 
 
 from __future__ import annotations
 
-import contextlib
 import time
 import typing as t
 
@@ -41,23 +40,12 @@ def _state(domain: t.Any) -> list[int]:
         return list(domain.state()[:2])
 
 
-@contextlib.contextmanager
-def kept_running(domain: t.Any, on_remark: OnRemark) -> t.Iterator[None]:
-    """In the block a machine that runs is backed up, and the job has ended when the block has. One that an I/O error
-    has paused meanwhile goes on then. on_remark: called with what became of it."""
+def resume(domain: t.Any, on_remark: OnRemark, *, failed: bool = False) -> None:
+    """Have a machine go on if an I/O error has paused it. The job has ended; failed: just now, with an error, so that
+    libvirt may learn of a pause in a moment only. on_remark: called with what became of it, if so, or with why it could
+    not be resumed."""
     try:
-        yield
-    except BaseException:
-        resume(domain, on_remark, _EVENT_SECONDS)
-        raise
-    resume(domain, on_remark)
-
-
-def resume(domain: t.Any, on_remark: OnRemark, wait_seconds: float = 0) -> None:
-    """Have a machine go on if an I/O error has paused it, or does so within so many seconds. on_remark: called with
-    what became of it, if so, or with why it could not be resumed."""
-    try:
-        if not _paused_within(domain, wait_seconds):
+        if not _paused_within(domain, _EVENT_SECONDS if failed else 0):
             return
         with translate_errors("an I/O error has paused it while it was backed up, and it cannot be resumed"):
             domain.resume()

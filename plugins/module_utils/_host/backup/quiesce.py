@@ -13,7 +13,7 @@ import typing as t
 from ..._base.errors import HostError, UnsupportedError, VirtError
 from ..._base.xml import read_description
 from ..._model.attachments import agent_is_connected
-from ..connection import agent_limit, libvirt, nothing_frozen, translate_errors
+from ..connection import agent_limit, libvirt, nothing_frozen, reconnected_domain, translate_errors
 
 AUTO, YES, NO = "auto", "true", "false"
 # How long a guest is asked again to thaw: one with much to write freezes long after its answer was given up.
@@ -83,8 +83,9 @@ class Frozen:
 
     def _ask_to_thaw(self) -> None:
         what = "the guest agent could not thaw the file systems"
-        with translate_errors(what), agent_limit(self._domain, self._seconds):
-            thawed = self._domain.fsThaw()
+        # A guest that is frozen has nobody else when libvirt is restarted.
+        with reconnected_domain(self._domain) as domain, translate_errors(what), agent_limit(domain, self._seconds):
+            thawed = domain.fsThaw()
         self._is_frozen = False
         if thawed == 0:
             # They went on by themselves, as Windows has them after some seconds.

@@ -5,6 +5,7 @@
 
 Of every machine: its permanent and its running description (with mirrors of block jobs), its saved state, snapshots,
 checkpoints, a backup that is being made, and our notes in its metadata. Of every pool: what its volumes are backed by.
+Of the host itself: files that it has as devices.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ..._model.xml.used_sources import Reference, references_in
 from ..connection import VirConnect, by_name, libvirt, suppress_codes, translate_errors
 from .file_chain import FileChains, FileId, Problem, ReportedChains, Watch, file_id
 from .pool_refresh import refresh_pool
+from .volume_facts import devices_on_files
 
 # Types of pools whose volumes are devices that others serve, and hold no overlay on a local file by themselves.
 # https://libvirt.org/storage.html
@@ -40,10 +42,10 @@ VolumeName = tuple[str, str]
 class VolumeUser:
     """Something that uses a volume, in words.
 
-    machine: the one that it belongs to. noted: only that machine's metadata say so. volume: pool and name, when it is a
-    volume itself. below: it is only backed by it. top: the file that is, where that was looked into. writes: it may
-    write to it. moving: it has it noted for a move. checkpoint: the machine had it when a checkpoint was made, which
-    remembers what changes from then on, and nothing else.
+    machine: the one that it belongs to; None for a volume, and for the host itself. noted: only that machine's metadata
+    say so. volume: pool and name, when it is a volume itself. below: it is only backed by it. top: the file that is,
+    where that was looked into. writes: it may write to it. moving: it has it noted for a move. checkpoint: the machine
+    had it when a checkpoint was made, which remembers what changes from then on, and nothing else.
     """
 
     words: str
@@ -55,6 +57,11 @@ class VolumeUser:
     moving: bool = False
     top: FileId | None = None
     checkpoint: bool = False
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it is the host itself, which has a file as a device."""
+        return self.machine is None and self.volume is None
 
 
 @dataclass(frozen=True)
@@ -369,6 +376,9 @@ class _Collector:
                 self._add(replace(user, below=True, writes=False, top=found[0]), found[1:], ())
             else:
                 self._add(user, [identify(path)], [])
+        for device in devices_on_files() if self._local else ():
+            user = VolumeUser(f"the host itself (/dev/{device.name})", writes=device.writes)
+            self._add(user, [identify(device.path)], [])
         return self._users
 
     def _note_missing(self, user: VolumeUser, files: t.Iterable[FileId]) -> None:

@@ -14,6 +14,7 @@ import contextlib
 import errno
 import glob
 import os
+import posixpath
 import re
 import stat
 import typing as t
@@ -32,6 +33,8 @@ _RAW = frozenset({None, "raw", "iso", "none", "unknown"})
 _DISK_TYPES = frozenset({"file", "block", "network"})
 # virStorageVolType in libvirt's include/libvirt/libvirt-storage.h, in its order.
 _TYPES = ("file", "block", "dir", "network", "netdir", "ploop")
+_BLOCK = "/sys/block"
+_PROC = "/proc"
 _BY_ID = "/dev/disk/by-id"
 _MULTIPATH = f"{_BY_ID}/dm-uuid-mpath-"
 _PARTITION = re.compile(r"-part\d+$")
@@ -197,6 +200,50 @@ def is_busy(path: str) -> bool:
     except OSError as exc:
         return exc.errno == errno.EBUSY
     return False
+
+
+@dataclass(frozen=True)
+class DeviceOnFile:
+    """A device of the host, as the kernel calls it, and the path of a file that it lies on. writes: it is not
+    read-only."""
+
+    name: str
+    path: str
+    writes: bool
+
+
+def devices_on_files() -> t.Iterator[DeviceOnFile]:
+    """The block devices that this host itself has on files: loop devices (losetup, mount -o loop), and those of
+    qemu-nbd, whose lock on the file does not tell every other host. One that goes meanwhile is passed over.
+
+    sysfs: loop_attr_backing_file_show in drivers/block/loop.c and pid_show in drivers/block/nbd.c of Linux.
+    """
+    # A loop device has this folder as long as it is set up.
+    for place in glob.glob(f"{_BLOCK}/loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):
+            yield _device_on_file(posixpath.dirname(posixpath.dirname(place)), _sysfs_line(place))
+    for place in glob.glob(f"{_BLOCK}/nbd*/pid"):
+        with contextlib.suppress(OSError):
+            process = f"{_PROC}/{_sysfs_line(place)}"
+            # Whoever else serves a device has its files on another host, or is in another container.
+            if posixpath.basename(os.readlink(f"{process}/exe")) != "qemu-nbd":
+                continue
+            for link in glob.glob(f"{process}/fd/*"):
+                with contextlib.suppress(OSError):
+                    path = os.readlink(link)
+                    # Sockets and such have no path.
+                    if path.startswith("/"):
+                        yield _device_on_file(posixpath.dirname(place), path)
+
+
+def _device_on_file(folder: str, path: str) -> DeviceOnFile:
+    return DeviceOnFile(posixpath.basename(folder), path, _sysfs_line(f"{folder}/ro") == "0")
+
+
+def _sysfs_line(path: str) -> str:
+    """A line of sysfs, whatever bytes a path in it has."""
+    with open(path, "rb") as file:
+        return os.fsdecode(file.read().rstrip(b"\n"))
 
 
 def volume_serial(pool: Pool, volume: str) -> str | None:

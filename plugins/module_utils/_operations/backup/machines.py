@@ -20,7 +20,7 @@ from ..._host.backup.job import end_job_of_killed_run, left_job
 from ..._host.backup.merge import end_merge
 from ..._host.backup.paused import paused_by_error
 from ..._host.backup.verify import OnBytes, verify_backup, verify_chain
-from ..._host.connection import VirConnect
+from ..._host.connection import OPEN_SECONDS, VirConnect, reconnected
 from ..._host.locks import machine_lock
 from ..._host.progress import ProgressFile, ProgressMeter
 from ..._model.backup.manifest import Manifest
@@ -43,9 +43,9 @@ def preview(conn: VirConnect, names: Sequence[str], options: BackupOptions) -> l
             # What locks, and what ends the job of a killed run, find out in the real one.
             require_writable(options.destination, result.name)
             ended_first = plan.domain.active and left_job(plan.domain.handle, plan.backups.path)
-            require_ready(plan, options, plan.backups.unfinished_bytes)
             if not ended_first:
                 _note_paused(result, plan)
+            require_ready(plan, options, plan.backups.unfinished_bytes)
             result.backups = plan.backups
             ended: list[str] = []
             if plan.backups.merging or plan.backups.unfinished:
@@ -71,7 +71,9 @@ def back_up(
         with own_error(result):
             if stop.is_set():
                 raise stopped()
-            _back_up(conn, result, options, stop, ProgressMeter(progress.write_line, result.name))
+            # libvirt may have been restarted during the backup of the one before.
+            with reconnected(conn, conn.getURI(), OPEN_SECONDS) as now:
+                _back_up(now, result, options, stop, ProgressMeter(progress.write_line, result.name))
         result.seconds = time.monotonic() - began
     return results
 
@@ -102,8 +104,9 @@ def _make(
     _tidy(conn, result, options, stop, meter)
     # Without what a killed run has left.
     plan = result.plan = plan_backup(conn, name, options)
-    require_ready(plan, options)
+    # First: what has paused it, such as a full directory, may keep this backup from beginning as well.
     _note_paused(result, plan)
+    require_ready(plan, options)
     maker = BackupMaker(conn, plan, options, stop, meter, result.remarks.append)
     result.made = maker.make()
     result.plan = replace(plan, no_checkpoint=maker.no_checkpoint)

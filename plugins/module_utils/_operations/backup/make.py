@@ -23,7 +23,7 @@ from ..._host.backup.qemu_user import closed_error
 from ..._host.backup.quiesce import freeze, thawed
 from ..._host.backup.source_file import source_file
 from ..._host.backup.verify import check_header, digest_file
-from ..._host.connection import VirConnect, translate_errors, version_text
+from ..._host.connection import VirConnect, reconnected_domain, translate_errors, version_text
 from ..._host.machines.start_watch import last_start
 from ..._host.progress import ProgressMeter
 from ..._host.storage.cluster.unchanged import UnchangedVolumes
@@ -116,7 +116,9 @@ class BackupMaker:
                 directory.remove(self._path, os.path.basename(self._partial))
         with contextlib.suppress(VirtError):
             if self._checkpoint:
-                remove_checkpoint(self._plan.domain.handle, self._checkpoint)
+                # libvirt was waited for already.
+                with reconnected_domain(self._plan.domain.handle, wait_seconds=0) as handle:
+                    remove_checkpoint(handle, self._checkpoint)
 
     def drop_checkpoints(self) -> None:
         """Delete the checkpoints of all backups in this directory, this one and those before it, as of a damaged chain:

@@ -29,6 +29,7 @@ from .elsewhere import check_elsewhere
 
 # What a disk does with its volume, each more than the one before.
 _MORE_AND_MORE = (READS, SHARES, WRITES)
+_TWO_SYSTEMS = "Two systems that use one file system destroy it. lsblk shows what uses it"
 
 
 def require_shareable(disk: Disk, image_format: str, options: t.Mapping[str, t.Any]) -> None:
@@ -226,6 +227,8 @@ def _require_unshared(
     how: WRITES or SHARES. rolled_back: it is the machine's own, where only a use that is seen counts.
     """
     for user in sorted(users, key=lambda user: (user.below, user.words)):
+        if user.is_host:
+            raise ConflictError(f"volume {volume} is used by {user.words}", where=where, hint=_TWO_SYSTEMS)
         if user.below:
             whose = f"a disk of {user.words}" if user.volume is None else user.words
             raise ConflictError(
@@ -256,7 +259,7 @@ def _require_not_the_hosts(source: DiskSource | None, hypervisor: Hypervisor, wh
         raise ConflictError(
             f"{busy} is in use on this host (mounted, swap, RAID, LVM, multipath)",
             where=where,
-            hint="Two systems that use one file system destroy it. lsblk shows what uses it",
+            hint=_TWO_SYSTEMS,
         )
 
 

@@ -10,7 +10,8 @@ begin as on any other, and say nothing: of what this host gives to others by NFS
 the name does. A LUN has the same serial number on every host; its name, such as unit:0:0:1, is that of one on every
 other target too. A volume of Ceph is where it is.
 
-A device is also used by the host itself: mounted, as swap, in LVM or RAID.
+A device is also used by the host itself: mounted, as swap, in LVM or RAID. A file that it has as a device is among the
+users that are collected.
 """
 
 from __future__ import annotations

@@ -10,20 +10,17 @@ whether the target runs it, and stops it, without forgetting it, where it does. 
 
 from __future__ import annotations
 
-import contextlib
 import time
 import typing as t
 from dataclasses import dataclass, replace
 
-from ...._base.errors import NotFoundError, VirtError
+from ...._base.errors import NotFoundError
 from ...._base.xml import etree, read_description
-from ...._host.connection import VirConnect, libvirt, open_connection, suppress_codes, translate_errors
+from ...._host.connection import VirConnect, libvirt, reconnected, suppress_codes, translate_errors
 from ...._host.machines.domains import affect
 from ...._host.machines.start_watch import last_start
 from ...._model.metadata.migration import NAMESPACE, PREFIX, MigrationNote, migration_note_to_xml, read_migration_note
 
-# Daemons start again, and cables are plugged in again.
-_WAIT_SECONDS = 60.0
 _SETTLE_SECONDS = 15.0
 # Numbers, as this file is also read where there is no libvirt. https://libvirt.org/html/libvirt-libvirt-domain.html
 # virDomainRunningReason, POSTCOPY and POSTCOPY_FAILED: the memory is still in two places.
@@ -53,11 +50,11 @@ class Endpoints:
 
     def open_source(self) -> t.ContextManager[VirConnect]:
         """A connection to the source. A new one is tried for a while, as its daemon may be starting."""
-        return _retrying(self.source_conn, lambda: open_connection(self.source))
+        return reconnected(self.source_conn, self.source)
 
     def open_target(self) -> t.ContextManager[VirConnect]:
         """A connection to the target. A new one is tried for a while."""
-        return _retrying(self.target_conn, lambda: open_connection(self.target))
+        return reconnected(self.target_conn, self.target)
 
 
 @dataclass(frozen=True)
@@ -134,31 +131,6 @@ def _state(conn: VirConnect, uuid: str) -> bool | None:
     """Whether a machine is up; None where there is none."""
     domain = find(conn, uuid)
     return None if domain is None else is_active(domain)
-
-
-@contextlib.contextmanager
-def _retrying(known: VirConnect, opener: t.Callable[[], t.ContextManager[VirConnect]]) -> t.Iterator[VirConnect]:
-    if known is not None and _answers(known):
-        yield known
-        return
-    end = time.monotonic() + _WAIT_SECONDS
-    with contextlib.ExitStack() as stack:
-        while True:
-            try:
-                conn = stack.enter_context(opener())
-                break
-            except VirtError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(1)
-        yield conn
-
-
-def _answers(conn: VirConnect) -> bool:
-    try:
-        return bool(conn.isAlive() and conn.getLibVersion())
-    except libvirt.libvirtError:
-        return False
 
 
 @dataclass(frozen=True)

@@ -269,3 +269,41 @@ def test_an_answer_that_is_no_text_is_an_error_of_ours() -> None:
     words = r"^cannot list them: libvirt's answer has bytes in it that are not UTF-8"
     with pytest.raises(HostError, match=words), translate_errors("cannot list them"):
         b"\xed\xa0\x80".decode()
+
+
+class Gone:
+    """A connection whose daemon has ended."""
+
+    def isAlive(self) -> int:  # noqa: N802 - libvirt's name
+        return 0
+
+
+def test_a_new_connection_only_where_the_known_one_is_lost() -> None:
+    with open_connection("test:///default") as conn:
+        domain = conn.lookupByName("test")
+        with connection.reconnected(conn, "test:///nowhere") as same:
+            assert same is conn
+        with connection.reconnected_domain(domain) as handle:
+            assert handle is domain
+    for known in (Gone(), None):
+        with connection.reconnected(known, "test:///default") as other:
+            assert other.lookupByName("test").isActive()
+    # One that was closed is no connection any more either.
+    assert not connection.answers(conn)
+
+
+def test_a_daemon_that_is_starting_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tried = []
+
+    def opener(uri: str) -> t.Any:
+        tried.append(uri)
+        return open_connection("test:///default" if len(tried) > 1 else f"test://{tmp_path}/nowhere.xml")
+
+    monkeypatch.setattr(connection, "open_connection", opener)
+    with connection.reconnected(Gone(), "qemu:///system") as conn:
+        assert conn.isAlive()
+    assert tried == ["qemu:///system"] * 2
+    tried.clear()
+    with pytest.raises(VirtError), connection.reconnected(None, "qemu:///system", wait_seconds=0):
+        pytest.fail("connected")
+    assert len(tried) == 1

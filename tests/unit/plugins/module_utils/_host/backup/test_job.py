@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import typing as t
 
@@ -16,14 +17,17 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     UnsupportedError,
     VirtError,
 )
+from ansible_collections.brine.virt.plugins.module_utils._host import connection
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import job, paused
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 
 
 @pytest.fixture
 def conn() -> t.Iterator[t.Any]:
-    with open_connection("test:///default") as connection:
-        yield connection
+    with open_connection("test:///default") as opened:
+        yield opened
+    # A handle in the frames of an exception keeps this driver's machine, which all its connections share, as it is.
+    gc.collect()
 
 
 def test_a_driver_without_backups_says_so(conn: t.Any) -> None:
@@ -165,6 +169,70 @@ def test_the_job_that_a_killed_run_has_left_is_ended_and_the_machine_goes_on(
     domain.suspend()
     job.end_job_of_killed_run(played, "/srv/backup/test", remarks.append)
     assert (remarks, domain.state()[0]) == ([GOES_ON], libvirt.VIR_DOMAIN_PAUSED)
+
+
+class Lost(Playing):
+    """The machine over a connection whose daemon was ended when the backup had begun."""
+
+    def connect(self) -> t.Any:
+        return self
+
+    def isAlive(self) -> int:  # noqa: N802 - libvirt's name
+        return 0
+
+    def getURI(self) -> str:  # noqa: N802 - libvirt's name
+        return str(self._domain.connect().getURI())
+
+    def state(self) -> t.Any:
+        raise libvirt.libvirtError("client socket is closed")
+
+
+def test_a_daemon_that_is_restarted_ends_the_backup_and_the_machine_goes_on(
+    conn: t.Any, domain: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QEMU goes on with the job, and the guest's writes would depend on the directory, with nobody to resume it."""
+    going = [""]
+
+    def targets(handle: t.Any) -> list[str] | None:
+        if isinstance(handle, Lost):
+            raise HostError("cannot inspect the backup of machine test: client socket is closed")
+        return going or None
+
+    monkeypatch.setattr(job, "targets_of_job", targets)
+    monkeypatch.setattr(job, "is_running", lambda _domain: True)
+    monkeypatch.setattr(job, "abort", lambda handle: going.clear() if targets(handle) else None)
+    remarks: list[str] = []
+    words = (
+        "^the connection to libvirt was lost while machine test was backed up, so the backup was ended. Was libvirtd "
+        r"restarted\? Run it again$"
+    )
+    with pytest.raises(HostError, match=words):
+        run(conn, Lost(domain, domain.suspend), remarks)
+    assert (going, remarks, domain.state()[0]) == ([], [GOES_ON], libvirt.VIR_DOMAIN_RUNNING)
+    # Whoever has stopped the run, or replaced a file, is told just that.
+    with pytest.raises(ConflictError, match="^replaced$"):
+        run(conn, Lost(domain, str), remarks, raising(ConflictError("replaced")))
+
+
+def raising(error: Exception) -> t.Callable[[], t.Any]:
+    def work() -> None:
+        raise error
+
+    return work
+
+
+def test_a_daemon_that_does_not_come_back_leaves_a_backup_that_is_told(
+    conn: t.Any, domain: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(job, "is_running", lambda _domain: True)
+    monkeypatch.setattr(Lost, "getURI", lambda _self: "qemu+unix:///system?socket=/nowhere/sock")
+    words = (
+        "^the connection to libvirt was lost while machine test was backed up, and it is not certain that the backup "
+        r"has ended: cannot connect to qemu\+unix:///system\?socket=/nowhere/sock: .*: virsh domjobabort test$"
+    )
+    with pytest.raises(HostError, match=words):
+        run(conn, Lost(domain, str), [], raising(HostError("client socket is closed")))
 
 
 def test_one_that_cannot_go_on_is_told(domain: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,37 @@ def test_a_frozen_guest_goes_on_in_time(domain: t.Any) -> None:
     assert not late.held
 
 
+class Lost:
+    """The connection of a machine whose daemon was restarted meanwhile."""
+
+    def __init__(self, domain: t.Any) -> None:
+        self._domain = domain
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(self._domain, name)
+
+    def connect(self) -> t.Any:
+        return self
+
+    def isAlive(self) -> int:  # noqa: N802 - libvirt's name
+        return 0
+
+    def getURI(self) -> str:  # noqa: N802 - libvirt's name
+        return str(self._domain.connect().getURI())
+
+    def fsThaw(self) -> int:  # noqa: N802 - libvirt's name
+        raise libvirt.libvirtError("client socket is closed")
+
+
+def test_a_frozen_guest_goes_on_though_the_connection_is_lost(domain: t.Any) -> None:
+    frozen = quiesce.Frozen(Lost(domain), 60)
+    frozen.freeze()
+    frozen.release()
+    assert frozen.held
+    # All of them went on.
+    assert domain.fsFreeze() > 0
+
+
 class Stuck:
     """A machine whose agent takes commands and does not do them. limits: what was set for its answers."""
 

@@ -335,6 +335,12 @@ def test_what_has_paused_a_machine_is_told_though_there_is_no_backup(
     assert made.remarks == shown.remarks
     (remark,) = made.remarks
     assert remark.startswith("an I/O error has paused it before this backup, ")
+    # Above all while what has paused it is still so.
+    monkeypatch.setattr(plan, "free_in", lambda _path: 0)
+    (shown,) = preview(running.conn, ["web1"], running.options)
+    (refused,) = running.back_up()
+    assert "is full" in str(shown.error) and "is full" in str(refused.error)
+    assert shown.remarks == refused.remarks == [remark]
     assert handle.state()[0] == libvirt.VIR_DOMAIN_PAUSED
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.mac
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.plugins.module_utils._operations.machine_plan import MachinePlan
 from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.kernel import Kernel
 
 GUEST = """
 <domain type='test'><name>guest</name>{uuid}<memory>1</memory><os><type>hvm</type></os>
@@ -75,6 +77,26 @@ def test_a_disk_of_another_machine(conn: t.Any, how: dict[str, t.Any]) -> None:
         plan(conn, backing="shared.qcow2")
     # Both say that they know of each other.
     plan(conn, source="shared.qcow2", shareable=True)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_file_that_the_host_itself_has_mounted(
+    conn: t.Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
+) -> None:
+    """As after losetup."""
+    path = conn.storagePoolLookupByName("default").storageVolLookupByName("shared.qcow2").path()
+    Kernel(tmp_path / "kernel", monkeypatch).loop("loop7", path, read_only=read_only)
+    words = r"disks\[0\]\.source: volume shared\.qcow2 is used by the host itself \(/dev/loop7\)\. Two systems that use"
+    for more in ({}, {"shareable": True}):
+        with pytest.raises(ConflictError, match=words):
+            plan(conn, source="shared.qcow2", **more)
+    if not read_only:
+        words = r"backing: the host itself \(/dev/loop7\) may write to volume shared\.qcow2, which would break every"
+        with pytest.raises(ConflictError, match=words):
+            plan(conn, backing="shared.qcow2")
+    else:
+        plan(conn, backing="shared.qcow2")
+    plan(conn, source="shared.qcow2", readonly=True)
 
 
 def test_one_that_nobody_writes_to_can_have_overlays(conn: t.Any) -> None:

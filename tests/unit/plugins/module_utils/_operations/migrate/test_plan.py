@@ -27,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import parse_xml
+from ansible_collections.brine.virt.plugins.module_utils._host import connection
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.facts.maintenance import Maintenance
 from ansible_collections.brine.virt.plugins.module_utils._host.locks import hypervisor_lock
@@ -49,12 +50,9 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.migrate imp
     switch,
 )
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import (
-    location,
-    source_and_target,
-)
-from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import (
     options as migration_options,
 )
+from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints import source_and_target
 from ansible_collections.brine.virt.plugins.module_utils._operations.migrate.endpoints.location import (
     Endpoints,
     write_note,
@@ -755,7 +753,7 @@ def test_what_was_left_on_a_hypervisor_that_is_lost_keeps_nobody_for_ever(
     domain = plan.source.conn.lookupByName("web1")  # type: ignore[attr-defined]
     write_note(domain, MigrationNote("hv1", "hv3", "qemu+tcp://127.0.0.1:9/system"))
     plan.source.__dict__.pop("domains", None)  # type: ignore[attr-defined]
-    monkeypatch.setattr(location, "_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(connection, "_AGAIN_SECONDS", 0.0)
     step = plan().before[0]
     assert step.description == "remove what an interrupted run left on hv3"
     with pytest.raises(UnreachableError, match="may have left volumes of web1 on hv3, which does not answer") as caught:

@@ -21,6 +21,7 @@ from ansible_collections.brine.virt.plugins.module_utils._host.storage import sh
 from ansible_collections.brine.virt.plugins.module_utils._host.storage.usage import Usage
 from ansible_collections.brine.virt.plugins.module_utils._operations.shared_volumes import users, volume
 from ansible_collections.brine.virt.plugins.modules import virt_usage_info
+from ansible_collections.brine.virt.tests.unit.plugins.module_utils._host.kernel import Kernel
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.purge.purge_host import (
     GUEST,
     POOL,
@@ -94,6 +95,20 @@ def test_where_all_have_answered_and_none_uses_it_it_goes(host: PurgeHost, other
     assert answers["hv2"]["volumes"] == [{"pool": "default", "volume": VOLUME, "users": [], "unknown": []}]
     assert decided(host.one(used_elsewhere=answers)) == {VOLUME: GOES}
     assert not (host.pool / VOLUME).exists()
+
+
+def test_a_file_that_another_host_itself_has_mounted_stays(
+    host: PurgeHost, other: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after losetup there."""
+    host.make()
+    with monkeypatch.context() as there:
+        Kernel(tmp_path / "kernel", there).loop("loop7", str(other.place / VOLUME))
+        answer = other.answer(host)
+    assert answer["volumes"][0]["users"] == ["the host itself (/dev/loop7)"]
+    words = "keep: it is used by the host itself (/dev/loop7) on hv2"
+    assert decided(host.one(used_elsewhere={"hv2": answer}))[VOLUME].startswith(words)
+    assert (host.pool / VOLUME).exists()
 
 
 def test_where_there_is_no_other_it_goes(host: PurgeHost, other: Other) -> None:
