@@ -128,7 +128,7 @@ def test_one_that_the_inventory_has_seen_on_a_silent_hypervisor(tmp_path: Path, 
     uri = f"test://{tmp_path}/{{{{ inventory_hostname }}}}.xml"
     seen = {"virt_uuid": "0", "virt_name": "web1", "virt_hypervisor": "hv2"}
     status, text = run_last_play(tmp_path, "purge", uri, "vm=web1", "force=true", hosts=("hv1", "hv2"), **seen)
-    sentence = "machine 'web1' is on hv1, but was on hv2 when the inventory was read, which does not answer"
+    sentence = "machine 'web1' is on hv1, but was on hv2 when the inventory was read, which did not answer"
     assert (status, sentence in text, "changed=0" in text) == (2, True, True), text
     status, text = run_last_play(
         tmp_path, "purge", uri, "vm=web1", "force=true", "on=hv1", hosts=("hv1", "hv2"), **seen
