@@ -221,7 +221,8 @@ def _cut_off(cloud: Cloud, wall: Wall) -> None:
     try:
         for line in t.cast(t.IO[str], process.stdout):
             said += line
-            if "Compare the firewall's rules" in line:
+            # The error has the name, too.
+            if line.startswith("TASK") and "Compare the firewall's rules" in line:
                 # It confirms the change six seconds after it has begun it.
                 for host in FLEET:
                     cloud.on(host, _BEGUN)
