@@ -33,7 +33,9 @@ def check_free(network: Network, spec: BridgeSpec) -> None:
     for address in spec.addresses or ():
         host = ipaddress.ip_interface(address).ip
         link = own.get(str(host))
-        if link is not None and link not in _giving(network, spec):
+        # Where the host is a router for its machines, a bridge of theirs may have its address, without a network.
+        routed = ipaddress.ip_interface(address).network.num_addresses == 1
+        if link is not None and not routed and link not in _giving(network, spec):
             raise ConflictError(
                 f"the address {host} of {spec.name} is the one of {link}, which does not become part of {spec.name}",
                 hint=f"Choose another address, or name {link} as the uplink, whose address {spec.name} takes over",
@@ -62,7 +64,10 @@ def _routers(network: Network, device: str, address: str) -> set[str | None]:
 def _giving(network: Network, spec: BridgeSpec) -> set[str]:
     """The interfaces that the bridge may take its addresses over from, and itself."""
     found = {spec.name, *network.ports(spec.name), *_devices(network, spec)}
-    return found if spec.uplink is None else found | {spec.uplink.port, *spec.uplink.below}
+    if spec.uplink is None:
+        return found
+    # What a VLAN is made on keeps its addresses.
+    return found | {spec.uplink.port, *(spec.uplink.below if spec.uplink.vlan is None else ())}
 
 
 def _devices(network: Network, spec: BridgeSpec) -> list[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from ...module_utils._model.spec.names import pool_name
 from .._one_home import one_home
 from .choice import HostChoice, choose
 from .fleet import Fleet, PlacedMachine
-from .hosts import LISTED_TWICE, reasons_against
+from .hosts import LISTED_TWICE, is_of_a_move, reasons_against
 from .need import Need, in_other_pools
 from .options import PlacementOptions
 
@@ -204,6 +205,15 @@ def _decide(machine: PlacedMachine, fleet: Fleet, options: PlacementOptions, tar
     homes = [placed.host for placed in fleet.machines[machine.name]]
     if len(homes) > 1 and fleet.is_listed_twice(fleet.machines[machine.name]):
         return f"{' and '.join(homes)} have it at once, and {LISTED_TWICE}"
+    copies = {placed.host: placed.record for placed in fleet.machines[machine.name]}
+    for host, copy in copies.items():
+        if len(homes) > 1 and is_of_a_move(host, copy, copies, fleet.hosts_by_own_name):
+            # One that came running: the others are finished by virt_migrate.
+            return (
+                f"a move to {host} was interrupted as it arrived there, and it runs on none of {', '.join(homes)}. If "
+                f"it ever ran on {host}, that has its latest data: virsh start {shlex.quote(machine.name)} there, and "
+                f"run the move again, with to={host}"
+            )
     if len(homes) > 1:
         return (
             f"it is on {' and '.join(homes)} at once. Find out which of them is the right one, and rename or purge "

@@ -226,7 +226,8 @@ def devices_on_files() -> t.Iterator[DeviceOnFile]:
         with contextlib.suppress(OSError):
             process = f"{_PROC}/{_sysfs_line(place)}"
             # Whoever else serves a device has its files on another host, or is in another container.
-            if posixpath.basename(os.readlink(f"{process}/exe")) != "qemu-nbd":
+            # Its package may have been upgraded since.
+            if posixpath.basename(os.readlink(f"{process}/exe")).removesuffix(" (deleted)") != "qemu-nbd":
                 continue
             for link in glob.glob(f"{process}/fd/*"):
                 with contextlib.suppress(OSError):

@@ -73,15 +73,6 @@ def move_step(
             active=machine.active,
             disks=[disk.device for disk in mirrored],
         )
-        controls = MigrationControls(
-            migration.noted(on_progress),
-            context.stop,
-            migration.timed_out(),
-            migration.left_seconds(),
-            options.max_downtime_ms,
-            options.postcopy and machine.active,
-            reached=lambda: bool(context.target.hypervisor.conn.isAlive()),
-        )
         wanted = flags(
             options,
             active=machine.active,
@@ -91,6 +82,16 @@ def move_step(
         with contextlib.ExitStack() as held:
             began = time.monotonic()
             held.enter_context(hold_hypervisor(migration, context.stop))
+            # The time that is left counts from here.
+            controls = MigrationControls(
+                migration.noted(on_progress),
+                context.stop,
+                migration.timed_out(),
+                migration.left_seconds(),
+                options.max_downtime_ms,
+                options.postcopy and machine.active,
+                reached=lambda: bool(context.target.hypervisor.conn.isAlive()),
+            )
             if time.monotonic() - began > _SHORT_SECONDS:
                 recheck.outdate()
             # Whoever had the lock may have taken hours.

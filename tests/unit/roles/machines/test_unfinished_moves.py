@@ -122,6 +122,8 @@ def test_a_file_that_cannot_be_written_keeps_no_machine_from_moving(tmp_path: Pa
 def test_one_that_is_off_stays_known_where_it_may_run(tmp_path: Path) -> None:
     """hv9 is silent: what moves may be the definition that an earlier move away from here has left behind."""
     before = [line("db1", "hv1"), line("db1", "hv9"), line("db2", "hv1"), line("db2", "hv9")]
+    # Where a move of it was refused before: hv2 answers, and has not got it.
+    before.append(line("db1", "hv2"))
     (tmp_path / "keys").write_text("".join(f"{one}\n" for one in before))
     off = {**TWO, "unfinished": {}}
     done, _check = play(tmp_path, "migrate.yml", off, [], off=["db1"])

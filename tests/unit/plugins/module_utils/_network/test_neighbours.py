@@ -100,7 +100,8 @@ def test_they_are_asked_where_the_bridge_will_be(
         ({"name": "br0"}, True),
         ({"name": "br0", "uplink": "eth0"}, True),
         ({"name": "br0", "uplink": {"bond": ["eth0", "eth1"]}}, True),
-        ({"name": "br0", "uplink": {"vlan": 7, "link": "eth0"}}, True),
+        ({"name": "br0", "uplink": False, "addresses": ["192.0.2.10/32"]}, True),
+        ({"name": "br0", "uplink": {"vlan": 7, "link": "eth0"}}, False),
         ({"name": "br0", "uplink": "eth1"}, False),
         ({"name": "br0", "uplink": {"bond": ["eth1", "eth2"]}}, False),
         ({"name": "br0", "uplink": False}, False),
@@ -112,7 +113,7 @@ def test_only_its_uplink_gives_a_bridge_its_address(
 ) -> None:
     told: list[tuple[str, str]] = []
     monkeypatch.setattr(neighbours, "holder_of", lambda *one: told.append(one))
-    spec = read_bridge({**words, "addresses": ["192.0.2.10/24"]}, "")
+    spec = read_bridge({"addresses": ["192.0.2.10/24"], **words}, "")
     if right:
         neighbours.check_free(NETWORK, spec)
         assert told == []
