@@ -16,6 +16,8 @@ description:
   - A playbook of the collection uses it to tell whether it was called itself or is imported by one of yours. Called
     itself, it refuses C(--tags) and C(--limit) that leave nothing of it to do. Imported, it is passed over then, for
     they may be meant for another part.
+  - A file that has nothing but one C(import_playbook) of the collection, without C(vars) or C(tags), counts as that
+    playbook called itself.
 options: {}
 seealso:
   - plugin: brine.virt.unknown_options

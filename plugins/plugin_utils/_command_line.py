@@ -9,21 +9,41 @@ import os
 import typing as t
 
 from ansible import context
+from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.splitter import parse_kv
 
 # How a playbook of the collection is called, and where its files are.
 _NAMES = "brine.virt."
 _FILES = "/ansible_collections/brine/virt/playbooks/"
+_IMPORTS = ("import_playbook", "ansible.builtin.import_playbook")
 
 
 def site_playbooks() -> list[str]:
-    """The playbooks on the command line that are none of the collection's, as they are written there."""
-    return [str(playbook) for playbook in context.CLIARGS.get("args", ()) if not _is_ours(str(playbook))]
+    """The playbooks on the command line that are none of the collection's, as they are written there.
+
+    A file that does nothing but import one of the collection's counts as that one, as such a file is needed where only
+    files can be run (AWX): nothing in it can be meant for another part.
+    """
+    playbooks = [str(playbook) for playbook in context.CLIARGS.get("args", ())]
+    return [playbook for playbook in playbooks if not (_is_ours(playbook) or _only_imports_ours(playbook))]
 
 
 def _is_ours(playbook: str) -> bool:
     return playbook.startswith(_NAMES) or any(_FILES in path(playbook) for path in (os.path.abspath, os.path.realpath))
+
+
+def _only_imports_ours(playbook: str) -> bool:
+    try:
+        plays = DataLoader().load_from_file(os.path.abspath(playbook))
+    except (AnsibleError, OSError):
+        # Called by the name of another collection, or encrypted.
+        return False
+    if not (isinstance(plays, list) and len(plays) == 1 and isinstance(plays[0], dict)):
+        return False
+    # With vars, options may be made of variables of the user's own.
+    imported = [str(value) for key, value in plays[0].items() if key in _IMPORTS]
+    return len(imported) == 1 and imported[0].startswith(_NAMES) and plays[0].keys() <= {"name", *_IMPORTS}
 
 
 def written_names(load: t.Callable[[str], t.Any]) -> tuple[set[str], set[str]]:

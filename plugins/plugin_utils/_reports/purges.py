@@ -55,7 +55,7 @@ def choose_purges(
 
     results: registered results of virt_purge in check mode by the hypervisors' names. on: the one that is meant where
     several have a machine of a name. hints: one of HINTS, whose options are named where one allows what was refused.
-    homes: where machines were when the inventory was read. unasked: hypervisors that --limit leaves out.
+    homes: where machines were when the inventory was read. unasked: hypervisors that this run leaves out.
     last_seen: by machine, the hypervisors that it is known on by other means. Raises InputError with a line for each
     machine that cannot be removed.
     """
@@ -125,9 +125,9 @@ def _absent(name: str, answered: Mapping[str, _Found], unasked: Sequence[str]) -
 
 
 def _not_asked(unasked: Sequence[str]) -> str:
-    """The end of a sentence, and which hypervisors --limit leaves out."""
+    """The end of a sentence, and which hypervisors this run leaves out."""
     were = "was" if len(unasked) == 1 else "were"
-    return f". With --limit, {', '.join(unasked)} {were} not asked" if unasked else ""
+    return f". {', '.join(unasked)} {were} not asked (--limit, virt_hypervisors)" if unasked else ""
 
 
 def _elsewhere(name: str, seen: Sequence[str], hosts: Container[str]) -> list[str]:
@@ -168,7 +168,7 @@ def _find_answers(
     """The machines that hypervisors spoke of, by their names; and why others said nothing.
 
     results: registered results of a module that was asked for machines by name, by the hypervisors' names. on: the only
-    hypervisor that is meant. unasked: those that --limit leaves out. Raises InputError for what is no mapping, for a
+    hypervisor that is meant. unasked: those that this run leaves out. Raises InputError for what is no mapping, for a
     hypervisor that there is not, and for one that was left out.
     """
     heard = results
@@ -181,7 +181,8 @@ def _find_answers(
     if on is None:
         return found, silent
     if on in unasked:
-        raise InputError(f"{on} does not take part in this run (--limit)", where="on", hint="Name it there as well")
+        what = f"{on} does not take part in this run (--limit, virt_hypervisors)"
+        raise InputError(what, where="on", hint="Name it there as well")
     if on not in results:
         raise InputError(f"there is no hypervisor {on!r}", where="on", hint=f"Known: {', '.join(results)}")
     return (
@@ -214,7 +215,7 @@ def choose_adoptions(
     """What is adopted where, as the filter brine.virt.adoptions returns it.
 
     results: registered results of virt_adopt in check mode by the hypervisors' names. on: the one that is meant where
-    several have a machine of a name. unasked: hypervisors that --limit leaves out. Raises InputError with a line for
+    several have a machine of a name. unasked: hypervisors that this run leaves out. Raises InputError with a line for
     each machine that cannot be adopted.
     """
     answered, silent = _find_answers(results, on, unasked)

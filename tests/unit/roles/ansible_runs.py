@@ -54,7 +54,8 @@ def run_last_play(
     play = {**play, "hosts": "all", "become": False, "module_defaults": {"group/brine.virt.virt": {"uri": uri}}}
     file.write_text(yaml.safe_dump([play]), encoding="utf-8")
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **host_vars}
-    inventory = {"all": {"hosts": {name: host for name in hosts}}}
+    group = {"hosts": {name: host for name in hosts}}
+    inventory = {"all": {"children": {"hypervisors": group}}}
     (directory / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
     options = [part for word in words for part in (["-e", word] if "=" in word else [word])]
     done = run_ansible(directory, "-i", "hosts.yml", str(file), *options)

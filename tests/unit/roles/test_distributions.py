@@ -182,6 +182,7 @@ def test_a_host_with_the_packages(hosts: Hosts, name: str) -> None:
         ("mail-transport-agent", " --no-upgrade", "Note, selecting 'postfix' instead of 'mail-transport-agent'", True),
         ("libc6:i386", " --no-upgrade", "Inst libc6:i386 (2.36-9 Debian:12.1/stable [i386])", False),
         ("lvm2=2.03.16-2", "", "Inst lvm2 [2.03.15-1] (2.03.16-2 Debian:12.1/stable [amd64])", False),
+        ("mail-transport-agent", " --no-upgrade", "Conf postfix (3.7.11-0 Debian:12.9/stable [amd64])", False),
         ("lvm2=2.03.16-2", "", "lvm2 is already the newest version (2.03.16-2).", True),
         ("nothing", " --no-upgrade", "", False),
     ],

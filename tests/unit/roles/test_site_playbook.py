@@ -122,11 +122,18 @@ def test_another_word_for_an_option_is_a_mistake_where_the_playbook_gets_options
     tmp_path: Path, playbook: str, words: str, meant: dict[str, str]
 ) -> None:
     """As one that is only named, it would have the disks of web1 deleted."""
-    imported = [{"import_playbook": f"brine.virt.{playbook}"}]
+    imported = [{"import_playbook": f"brine.virt.{playbook}"}, SITE[-1]]
     said = site(tmp_path, *(option for word in words.split() for option in ("-e", word)), imported=imported)
     own = "If it is a variable of your own, give it another name."
     for name, option in meant.items():
         assert f"{name}: unknown option. Did you mean {option}? {own}" in said, said
+    assert said.startswith("2 ") and said.count("TASK [") == 1, said
+
+
+def test_where_one_import_is_all_nothing_is_meant_for_another(tmp_path: Path) -> None:
+    """All machines would leave hv1."""
+    said = site(tmp_path, "-e", "from=hv1 vm=web1", imported=[{"import_playbook": "brine.virt.evacuate"}])
+    assert "vm: this playbook does not have this option. Its options: " in said
     assert said.startswith("2 ") and said.count("TASK [") == 1, said
 
 

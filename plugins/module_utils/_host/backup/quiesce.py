@@ -10,7 +10,7 @@ import threading
 import time
 import typing as t
 
-from ..._base.errors import HostError, UnsupportedError, VirtError
+from ..._base.errors import HostError, NotFoundError, UnsupportedError, VirtError
 from ..._base.xml import read_description
 from ..._model.attachments import agent_is_connected
 from ..connection import agent_limit, libvirt, nothing_frozen, reconnected_domain, translate_errors
@@ -72,14 +72,19 @@ class Frozen:
                 try:
                     self._ask_to_thaw()
                 except VirtError:
-                    if time.monotonic() > end or not self._is_active():
+                    if time.monotonic() > end or self._is_off():
                         raise
                     time.sleep(_THAW_AGAIN_SECONDS)
 
-    def _is_active(self) -> bool:
-        with contextlib.suppress(libvirt.libvirtError):
-            return bool(self._domain.isActive())
-        return False
+    def _is_off(self) -> bool:
+        """Whether there is nothing left to thaw. Where nobody can say, as libvirt is away, there may be."""
+        try:
+            with reconnected_domain(self._domain, wait_seconds=0) as domain, translate_errors("cannot inspect it"):
+                return not domain.isActive()
+        except NotFoundError:
+            return True
+        except VirtError:
+            return False
 
     def _ask_to_thaw(self) -> None:
         what = "the guest agent could not thaw the file systems"

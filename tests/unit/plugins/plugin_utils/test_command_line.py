@@ -38,6 +38,30 @@ def test_playbooks_of_the_collection_are_known_by_name_and_by_file(
     assert site_playbooks() == []
 
 
+@pytest.mark.parametrize(
+    ("text", "is_ours"),
+    [
+        ("- import_playbook: brine.virt.list", True),
+        ("- {name: List, ansible.builtin.import_playbook: brine.virt.list}", True),
+        ("- {import_playbook: brine.virt.evacuate, vars: {to: '{{ place }}'}}", False),
+        ("- {import_playbook: brine.virt.evacuate, tags: [move]}", False),
+        ("- import_playbook: brine.virt.list\n- import_playbook: brine.virt.host_info", False),
+        ("- import_playbook: other.virt.list", False),
+        ("- hosts: all", False),
+        ("[]", False),
+        ("- list", False),
+        ("$ANSIBLE_VAULT;1.1;AES256\n00", False),
+    ],
+)
+def test_a_file_that_only_imports_one_of_the_collection_counts_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, is_ours: bool
+) -> None:
+    (tmp_path / "site.yml").write_text(f"---\n{text}\n" if text[0] != "$" else text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(context, "CLIARGS", CLIArgs({"args": ("site.yml",)}))
+    assert site_playbooks() == ([] if is_ours else ["site.yml"])
+
+
 def test_names_on_the_command_line_are_told_from_those_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     given = ("vm=web1 on='hv1 hv2'", "@own.yml", '{"target": 1, "b": 2}', "  force=yes", "[a, b]", "lone")
     monkeypatch.setattr(context, "CLIARGS", CLIArgs({"extra_vars": given}))

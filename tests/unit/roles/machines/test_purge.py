@@ -136,6 +136,14 @@ def test_one_that_the_inventory_has_seen_on_a_silent_hypervisor(tmp_path: Path, 
     assert (status, GOES in text, "changed=1" in text) == (0, True, True), text
 
 
+def test_one_that_was_seen_on_a_hypervisor_that_a_narrower_pattern_leaves_out(tmp_path: Path, uri: str) -> None:
+    seen = {"virt_uuid": "0", "virt_name": "web1", "virt_hypervisor": "hv2"}
+    words = ("vm=web1", "force=true", "virt_hypervisors=hv1", "--limit", "hv1")
+    status, text = run_last_play(tmp_path, "purge", uri, *words, hosts=("hv1", "hv2"), **seen)
+    sentence = "machine 'web1' is on hv1, but was on hv2 when the inventory was read, which was not asked"
+    assert (status, sentence in text, "changed=0" in text) == (2, True, True), text
+
+
 def test_one_that_others_created_needs_an_option(tmp_path: Path, uri: str) -> None:
     file = Path(uri.removeprefix("test://"))
     text = file.read_text(encoding="utf-8")

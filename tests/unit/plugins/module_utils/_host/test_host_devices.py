@@ -66,7 +66,7 @@ def test_what_the_host_has_as_a_device_is_not_deleted(tmp_path: Path, kernel: Ke
         if kind == "loop":
             kernel.loop("loop7", f"{link}/loop.raw")
         else:
-            kernel.nbd("nbd7", 42, "qemu-nbd", f"{link}/loop.raw")
+            kernel.nbd("nbd7", 42, "qemu-nbd (deleted)", f"{link}/loop.raw")
         pool = Pools(conn).get("shared")
         words = r"^volume loop.raw of pool shared is kept: it is used by the host itself \(/dev/(loop7|nbd7)\)\. Detach"
         with pytest.raises(ConflictError, match=words):

@@ -62,8 +62,8 @@ def test_mistakes(results: dict[str, t.Any], on: str | None, sentence: str) -> N
 def test_hypervisors_that_the_limit_leaves_out() -> None:
     results = {"hv1": {"failed": True, "machines": [GONE]}}
     for on, sentence in (
-        ("hv2", "on: hv2 does not take part in this run (--limit). Name it there as well"),
-        (None, "vm: there is no machine 'a' on hv1. With --limit, hv2 was not asked"),
+        ("hv2", "on: hv2 does not take part in this run (--limit, virt_hypervisors). Name it there as well"),
+        (None, "vm: there is no machine 'a' on hv1. hv2 was not asked (--limit, virt_hypervisors)"),
     ):
         with pytest.raises(InputError) as caught:
             choose_adoptions(results, ["a"], on, unasked=["hv2"])

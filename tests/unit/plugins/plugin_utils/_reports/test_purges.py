@@ -114,7 +114,7 @@ def test_the_hypervisor_that_is_named() -> None:
     assert errors(results, ["web1"], "hv3") == ["machine 'web1' was not found. hv3: did not answer: no route"]
     with pytest.raises(InputError) as caught:
         choose_purges(results, ["web1"], "hv4", unasked=["hv4", "hv5"])
-    left_out = "on: hv4 does not take part in this run (--limit). Name it there as well"
+    left_out = "on: hv4 does not take part in this run (--limit, virt_hypervisors). Name it there as well"
     assert str(caught.value) == left_out
 
 
@@ -247,10 +247,11 @@ def test_who_has_misspelled_a_name_is_told_the_nearest_one() -> None:
 
 def test_hypervisors_that_limit_leaves_out_are_named_for_what_was_not_found() -> None:
     assert misspelled(["web1"], unasked=["hv3", "hv4"]) == (
-        "wbe1: there is no such machine on hv1, hv2. Did you mean web1? With --limit, hv3, hv4 were not asked"
+        "wbe1: there is no such machine on hv1, hv2. Did you mean web1? hv3, hv4 were not asked (--limit, "
+        "virt_hypervisors)"
     )
     assert misspelled([], unasked=["hv3"]) == (
-        "wbe1: there is no such machine on hv1, hv2. With --limit, hv3 was not asked"
+        "wbe1: there is no such machine on hv1, hv2. hv3 was not asked (--limit, virt_hypervisors)"
     )
     assert choose_purges({"hv1": answered(machine("web1"))}, ["web1"], unasked=["hv3"])["text"] == (
         "web1 on hv1 (shutoff):\n  delete the machine itself"

@@ -203,8 +203,8 @@ def test_a_daemon_that_is_restarted_ends_the_backup_and_the_machine_goes_on(
     monkeypatch.setattr(job, "abort", lambda handle: going.clear() if targets(handle) else None)
     remarks: list[str] = []
     words = (
-        "^the connection to libvirt was lost while machine test was backed up, so the backup was ended. Was libvirtd "
-        r"restarted\? Run it again$"
+        "^the connection to libvirt was lost while machine test was backed up, so the backup was ended: cannot inspect "
+        r"the backup of machine test: client socket is closed. Was libvirtd restarted\? Run it again$"
     )
     with pytest.raises(HostError, match=words):
         run(conn, Lost(domain, domain.suspend), remarks)

@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import HostError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    HostError,
+    UnreachableError,
+    UnsupportedError,
+)
 from ansible_collections.brine.virt.plugins.module_utils._host.backup import quiesce
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 
@@ -108,6 +113,26 @@ class Stuck:
     def fsThaw(self) -> int:  # noqa: N802 - libvirt's name
         self._does("thaw")
         return 1
+
+
+def test_a_frozen_guest_is_asked_again_while_libvirt_is_away(monkeypatch: pytest.MonkeyPatch, domain: t.Any) -> None:
+    """Nobody can say then that it is off. Its daemon may be away for longer than one attempt waits."""
+    away = [1, 1, 1]
+
+    @contextlib.contextmanager
+    def reconnected(handle: t.Any, wait_seconds: float | None = None) -> t.Iterator[t.Any]:
+        assert wait_seconds in (None, 0)
+        if away:
+            away.pop()
+            raise UnreachableError("libvirt does not answer")
+        yield handle
+
+    frozen = quiesce.Frozen(Stuck(domain), 60)
+    frozen.freeze()
+    monkeypatch.setattr(quiesce, "_THAW_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(quiesce, "reconnected_domain", reconnected)
+    frozen.release()
+    assert (away, frozen.held, frozen.stays) == ([], True, False)
 
 
 @pytest.mark.parametrize("choice", [quiesce.AUTO, quiesce.YES])
@@ -208,7 +233,9 @@ def test_a_machine_that_has_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatc
 
     class Gone(Stuck):
         def isActive(self) -> bool:  # noqa: N802 - libvirt's name
-            raise libvirt.libvirtError("Domain not found")
+            error = libvirt.libvirtError("Domain not found")
+            error.err = (libvirt.VIR_ERR_NO_DOMAIN, 0, "Domain not found", 0, "", None, None, 0, 0)
+            raise error
 
     monkeypatch.setattr(quiesce, "_THAW_AGAIN_SECONDS", 60)
     frozen = quiesce.Frozen(Gone(domain, "thaw"), 10)
