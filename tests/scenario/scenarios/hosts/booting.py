@@ -198,7 +198,7 @@ def _option_off(cloud: Cloud) -> None:
     role_well(cloud, "virt_hypervisor", "hypervisors", changes=True, virt_hypervisor_start_order=False)
     for host in cloud.hosts:
         cloud.on(host, f"! systemctl cat {UNIT} 2>/dev/null && test ! -e /usr/local/lib/{UNIT}.py")
-        cloud.on(host, "! grep ON_BOOT=ignore /etc/default/libvirt-guests")
+        cloud.on(host, "! grep ^ON_BOOT= /etc/default/libvirt-guests")
     role_well(cloud, "virt_hypervisor", "hypervisors", changes=False, virt_hypervisor_start_order=False)
     must(_processes(cloud) == before, f"{before} have become {_processes(cloud)}")
     role_well(cloud, "virt_hypervisor", "hypervisors", changes=True)
