@@ -16,7 +16,7 @@ cp "$busybox" "$root/bin/busybox"
 ln -s busybox "$root/bin/sh"
 # With what each of them needs; busybox reads the dependencies that depmod writes.
 for module in virtio virtio_ring virtio_pci virtio_pci_legacy_dev virtio_pci_modern_dev virtio_blk virtio_net failover net_failover \
-  virtio_balloon virtio-rng rng-core button evdev; do
+  virtio_balloon virtio-rng rng-core button evdev llc stp garp mrp 8021q; do
   find "$tree/lib/modules/$release" -name "$module.ko*" -exec cp {} "$root/lib/modules/$release/" \;
 done
 "$busybox" depmod -b "$root" "$release"

@@ -19,6 +19,8 @@ from ...runner import ScenarioRun
 
 NEEDS = ("hypervisors", "web1", "newer")
 PLACE = "/srv/scenario-frozen"
+# Of the guest: its agent freezes only after so long, in which libvirtd is restarted.
+_HOOK, _CONF, _HOOK_SECONDS = "/usr/local/sbin/scenario-hook", "/etc/qemu/qemu-ga.conf", 40
 # After a restore it boots.
 _UP_SECONDS = 900
 # https://docs.kernel.org/filesystems/ext4/super.html: s_magic, s_feature_incompat, INCOMPAT_RECOVER.
@@ -28,6 +30,7 @@ _MAGIC, _FEATURES, _NEEDS_RECOVERY = 1024 + 0x38, 1024 + 0x60, 0x4
 def run(scenario: ScenarioRun, cloud: Cloud) -> None:
     try:
         scenario.step("a backup says that the agent froze the file systems, and it did", lambda: _back_up(cloud))
+        scenario.step("libvirtd is restarted before it is frozen, and it goes on all the same", lambda: _restart(cloud))
         scenario.step("on the other hypervisor it has the host key that it had", lambda: _elsewhere(cloud))
         scenario.step(f"so does a snapshot of its disks alone, on {NEWER}", lambda: _snapshot(cloud))
     finally:
@@ -75,6 +78,35 @@ def _back_up(cloud: Cloud) -> None:
         must(_froze(cloud) == before + frozen, f"{quiesce}: the agent froze them {_froze(cloud) - before} times")
         must(_is_clean(cloud, here, f"{PLACE}/{WEB}/{made['id']}/vda.qcow2") is frozen, f"{quiesce}: it is not so")
         _goes_on(cloud, here)
+
+
+def _restart(cloud: Cloud) -> None:
+    """Nobody but the run knows then that the guest was asked to freeze."""
+    here = home(cloud, WEB)
+    hook = f"#!/bin/sh\n[ $1 != freeze ] || sleep {_HOOK_SECONDS}\n"
+    inside(
+        cloud,
+        WEB,
+        f"printf {shlex.quote(hook)} > {_HOOK}; chmod 0755 {_HOOK}; mkdir -p {_CONF.rpartition('/')[0]};"
+        f" printf '[general]\nfsfreeze-hook={_HOOK}\n' > {_CONF}; systemctl restart qemu-guest-agent",
+    )
+    before = _froze(cloud)
+    script = (
+        "for i in $(seq 600); do pgrep -f '[A]nsiballZ_virt_backup' && break; sleep 0.1; done;"
+        f" sleep {_HOOK_SECONDS // 4}; systemctl restart libvirtd"
+    )
+    cloud.on(here, f"({script}) >/dev/null 2>&1 & :")
+    try:
+        options: dict[str, t.Any] = {"quiesce": "true", "freeze_timeout": 2 * _HOOK_SECONDS}
+        with cloud.modules_in_files():
+            answer, result = module(cloud, here, "virt_backup", name=[WEB], dest=PLACE, **options)
+        must(answer.status != 0 and "could not freeze the file systems" in result.get("msg", ""), answer.text)
+        must(_froze(cloud) == before + 1, "it was restarted before the agent was asked to freeze")
+        _goes_on(cloud, here)
+    finally:
+        inside(cloud, WEB, f"rm {_HOOK} {_CONF}; systemctl restart qemu-guest-agent")
+    answer, result = module(cloud, here, "virt_backup", name=[WEB], dest=PLACE, quiesce="true", verify=True)
+    must(answer.status == 0 and result["machines"][0]["quiesced"] is True, answer.text)
 
 
 def _host_key(cloud: Cloud, where: str, seconds: int = 60) -> str:

@@ -24,6 +24,8 @@ VLAN, OTHER_VLAN = 20, 30
 # Below the lab's own, and with a tag less than that too.
 MTU = 1300
 OUTSIDE = "198.51.100.4"
+# A route over the bridge on the VLAN, which nothing else needs.
+ROUTE = {"to": "203.0.113.0/24", "via": "198.51.100.1", "metric": 200}
 BRIDGES: list[dict[str, t.Any]] = [
     {"name": "br0"},
     {
@@ -32,7 +34,7 @@ BRIDGES: list[dict[str, t.Any]] = [
     },
     {
         **{"name": ACCESS, "uplink": {"vlan": VLAN, "link": CARDS[2]}},
-        **{"addresses": [f"{OUTSIDE}/24"], "mtu": MTU},
+        **{"addresses": [f"{OUTSIDE}/24"], "routes": [ROUTE], "mtu": MTU},
     },
 ]
 # name: its VLAN and its address. All in one network, so that only VLANs keep them apart.
@@ -55,7 +57,7 @@ def run(scenario: ScenarioRun, cloud: Cloud) -> None:
         )
         scenario.step("the bond goes on without one of its cards", lambda: _fail_over(cloud))
         scenario.step(
-            "a running machine gets the other's VLAN and reaches it, several, and one again", lambda: _change(cloud)
+            "a running machine gets the other's VLAN and reaches it, both tagged, one again", lambda: _change(cloud)
         )
         scenario.step("the host boots, and all is there", lambda: _reboot(cloud))
         scenario.step("the role again: nothing to change", lambda: _again(cloud))
@@ -99,6 +101,8 @@ def _links(cloud: Cloud) -> None:
     vlan = _link(cloud, vlan_link)
     must((vlan["master"], vlan["link"], vlan["linkinfo"]["info_data"]["id"]) == (ACCESS, CARDS[2], VLAN), str(vlan))
     must(OUTSIDE in cloud.on(HOST, f"ip -4 -brief address show dev {ACCESS}"), "it has no address")
+    route = cloud.on(HOST, f"ip route show {ROUTE['to']}").split()
+    must(["via", ROUTE["via"], "dev", ACCESS] == route[1:5] and str(ROUTE["metric"]) in route, f"its route: {route}")
     bond = _link(cloud, BOND)
     must((bond["master"], bond["linkinfo"]["info_data"]["mode"]) == (TRUNK, "active-backup"), str(bond))
     for card in CARDS[:2]:
@@ -175,13 +179,36 @@ def _change(cloud: Cloud) -> None:
     access = ["Egress Untagged", "PVID"]
     for vlans, tags, claim in (
         (VLAN, {VLAN: access}, True),
-        # It knows nothing of tags, so it loses the others.
+        # Without its tag, nothing gets through.
         ([VLAN, OTHER_VLAN], {VLAN: [], OTHER_VLAN: []}, False),
         (VLAN, {VLAN: access}, True),
     ):
         _init(cloud, SECOND, vlans)
         must(_tags(cloud, _tap(cloud, SECOND)) == tags, f"its port is not that of {vlans}")
         _reaches(cloud, SECOND, first, claim)
+        if isinstance(vlans, list):
+            _tagged(cloud, first)
+
+
+def _tagged(cloud: Cloud, first: str) -> None:
+    """The other machine in both VLANs of its port, each by its tag."""
+    address = f"{MACHINES[SECOND][1]}/24"
+    before = "eth0"
+    for vlan in (VLAN, OTHER_VLAN):
+        link = f"eth0.{vlan}"
+        status, said = tell(
+            cloud,
+            HOST,
+            SECOND,
+            f"modprobe 8021q; ip link add link eth0 name {link} type vlan id {vlan} && ip link set {link} up"
+            f" && ip addr del {address} dev {before} && ip addr add {address} dev {link}",
+        )
+        must(status == 0, said)
+        _reaches(cloud, SECOND, first, vlan == VLAN)
+        before = link
+    links = "; ".join(f"ip link del eth0.{vlan}" for vlan in (VLAN, OTHER_VLAN))
+    status, said = tell(cloud, HOST, SECOND, f"{links}; ip addr add {address} dev eth0")
+    must(status == 0, said)
 
 
 def _reboot(cloud: Cloud) -> None:
