@@ -22,11 +22,13 @@ _IMPORTS = ("import_playbook", "ansible.builtin.import_playbook")
 def site_playbooks() -> list[str]:
     """The playbooks on the command line that are none of the collection's, as they are written there.
 
-    A file that does nothing but import one of the collection's counts as that one, as such a file is needed where only
-    files can be run (AWX): nothing in it can be meant for another part.
+    If there is only one, a file that does nothing but import one of the collection's counts as that, as such a file is
+    needed where only files can be run (AWX): no option can be meant for another part.
     """
     playbooks = [str(playbook) for playbook in context.CLIARGS.get("args", ())]
-    return [playbook for playbook in playbooks if not (_is_ours(playbook) or _only_imports_ours(playbook))]
+    if len(playbooks) == 1 and _only_imports_ours(playbooks[0]):
+        return []
+    return [playbook for playbook in playbooks if not _is_ours(playbook)]
 
 
 def _is_ours(playbook: str) -> bool:
@@ -34,16 +36,20 @@ def _is_ours(playbook: str) -> bool:
 
 
 def _only_imports_ours(playbook: str) -> bool:
+    # A pipe has been read already, and has no more.
+    if not os.path.isfile(playbook):
+        return False
     try:
         plays = DataLoader().load_from_file(os.path.abspath(playbook))
     except (AnsibleError, OSError):
-        # Called by the name of another collection, or encrypted.
+        # Encrypted, for one.
         return False
     if not (isinstance(plays, list) and len(plays) == 1 and isinstance(plays[0], dict)):
         return False
-    # With vars, options may be made of variables of the user's own.
+    # With vars or templates, what is on the command line may be variables of the user's own.
     imported = [str(value) for key, value in plays[0].items() if key in _IMPORTS]
-    return len(imported) == 1 and imported[0].startswith(_NAMES) and plays[0].keys() <= {"name", *_IMPORTS}
+    plain = plays[0].keys() <= {"name", *_IMPORTS} and not any("{" in str(value) for value in plays[0].values())
+    return plain and len(imported) == 1 and imported[0].startswith(_NAMES)
 
 
 def written_names(load: t.Callable[[str], t.Any]) -> tuple[set[str], set[str]]:

@@ -312,9 +312,10 @@ def _way_out(machine: Machine, host: str, silent: Mapping[str, str]) -> str:
 
 def no_answer(hosts: t.Iterable[str], silent: Mapping[str, str]) -> str:
     """A clause that says why nothing is known of these hypervisors. silent: the reasons by hypervisor."""
-    asked = {was_asked(silent[host]) for host in hosts}
-    words = {True: "did not answer", False: "was not asked (--limit)"}
-    return f"which {' or '.join(words[one] for one in (True, False) if one in asked)}"
+    reasons = [silent[host] for host in hosts]
+    words = ["did not answer"] if any(map(was_asked, reasons)) else []
+    words += sorted({reason.removeprefix("it ") for reason in reasons if not was_asked(reason)})
+    return f"which {' or '.join(words)}"
 
 
 def may_have_moved(seen: t.Iterable[str | None], silent: Mapping[str, str]) -> list[str]:

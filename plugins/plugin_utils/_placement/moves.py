@@ -202,28 +202,36 @@ def _find(fleet: Fleet, names: Sequence[str]) -> list[PlacedMachine]:
 
 def _decide(machine: PlacedMachine, fleet: Fleet, options: PlacementOptions, target: str | None) -> HostChoice | str:
     """Where the machine goes, or why it stays."""
-    homes = [placed.host for placed in fleet.machines[machine.name]]
-    if len(homes) > 1 and fleet.is_listed_twice(fleet.machines[machine.name]):
-        return f"{' and '.join(homes)} have it at once, and {LISTED_TWICE}"
-    copies = {placed.host: placed.record for placed in fleet.machines[machine.name]}
-    for host, copy in copies.items():
-        if len(homes) > 1 and is_of_a_move(host, copy, copies, fleet.hosts_by_own_name):
-            # One that came running: the others are finished by virt_migrate.
-            return (
-                f"a move to {host} was interrupted as it arrived there, and it runs on none of {', '.join(homes)}. If "
-                f"it ever ran on {host}, that has its latest data: virsh start {shlex.quote(machine.name)} there, and "
-                f"run the move again, with to={host}"
-            )
-    if len(homes) > 1:
-        return (
-            f"it is on {' and '.join(homes)} at once. Find out which of them is the right one, and rename or purge "
-            "the other"
-        )
+    if len(fleet.machines[machine.name]) > 1:
+        return _on_several(machine.name, fleet)
     if machine.need is None:
         return "; ".join(machine.ties)
     candidates = [target] if target is not None else [host for host in fleet.capacities if host != machine.host]
     choice = choose(machine.need, fleet.capacities, candidates, options, asked=target is not None)
     return choice if choice.host is not None else _nowhere(choice, fleet, target)
+
+
+def _on_several(name: str, fleet: Fleet) -> str:
+    """Why a machine that several hypervisors have stays."""
+    found = fleet.machines[name]
+    homes = [placed.host for placed in found]
+    if fleet.is_listed_twice(found):
+        return f"{' and '.join(homes)} have it at once, and {LISTED_TWICE}"
+    copies = {placed.host: placed.record for placed in found}
+    runs = [host for host, copy in copies.items() if copy.get("state") not in ("shutoff", "paused")]
+    for host, copy in copies.items():
+        if not runs and is_of_a_move(host, copy, copies, fleet.hosts_by_own_name):
+            # One that came running: the others are finished by virt_migrate.
+            return (
+                f"a move to {host} was interrupted as it arrived there, and it runs on none of {', '.join(homes)}. If "
+                f"it ever ran on {host}, that has its latest data: virsh start {shlex.quote(name)} there, and run the "
+                f"move again, with to={host}. Only if it never did, remove it there"
+            )
+    on = f", and runs on {' and '.join(runs)}" if runs else ""
+    return (
+        f"it is on {' and '.join(homes)} at once{on}. Find out which of them is the right one, and rename or purge the "
+        "other"
+    )
 
 
 def _nowhere(choice: HostChoice, fleet: Fleet, target: str | None) -> str:

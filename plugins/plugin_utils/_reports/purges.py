@@ -38,6 +38,8 @@ _HINTS: dict[str, dict[str, str]] = {
     },
 }
 HINTS = tuple(_HINTS)
+# Why those of which nothing is known that this run leaves out.
+_LEFT_OUT = f"{NOT_ASKED} (--limit, virt_hypervisors)"
 _Found = Mapping[str, Mapping[str, t.Any]]
 
 
@@ -74,11 +76,11 @@ def choose_purges(
             if hypervisor is None:
                 absent.append(name)
                 lines.append(_absent(name, answered, unasked))
-                lines += _elsewhere(name, (last_seen or {}).get(name, ()), {*results, *unasked})
+                lines += _elsewhere(name, (last_seen or {}).get(name, ()), results, unasked)
                 continue
             if on is None:
                 seen = [(homes or {}).get(name), *(last_seen or {}).get(name, ())]
-                _require_only_one(name, hypervisor, seen, results, {**silent, **dict.fromkeys(unasked, NOT_ASKED)})
+                _require_only_one(name, hypervisor, seen, results, {**silent, **dict.fromkeys(unasked, _LEFT_OUT)})
             result = answered[hypervisor][name]
             if result.get("failed"):
                 raise InputError(f"{hypervisor}: {_refusal(result, hints)}")
@@ -130,14 +132,16 @@ def _not_asked(unasked: Sequence[str]) -> str:
     return f". {', '.join(unasked)} {were} not asked (--limit, virt_hypervisors)" if unasked else ""
 
 
-def _elsewhere(name: str, seen: Sequence[str], hosts: Container[str]) -> list[str]:
-    """That a machine which is nowhere may be on a hypervisor that has left the inventory."""
-    left = [host for host in seen if host not in hosts]
-    if not left:
-        return []
-    are = "is" if len(left) == 1 else "are"
+def _elsewhere(name: str, seen: Sequence[str], asked: Container[str], unasked: Container[str]) -> list[str]:
+    """That a machine which is nowhere may be on a hypervisor that this run or the inventory has left out."""
+    hosts = [host for host in seen if host not in asked]
+    gone = [host for host in hosts if host not in unasked]
+    out = [host for host in hosts if host in unasked]
+    here = "not among the hypervisors now"
     return [
-        f"{name} was seen on {' and '.join(left)}, which {are} not among the hypervisors now, and may be there still"
+        f"{name} was seen on {' and '.join(found)}, which {one if len(found) == 1 else several}, and may be there still"
+        for found, one, several in ((gone, f"is {here}", f"are {here}"), (out, "was not asked", "were not asked"))
+        if found
     ]
 
 

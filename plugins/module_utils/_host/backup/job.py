@@ -122,9 +122,9 @@ def _ended_on_error(domain: t.Any, on_remark: OnRemark | None) -> t.Iterator[Non
             ) from exc
         if not isinstance(exc, (HostError, UnreachableError)):
             raise
-        # Its words and its hint: what went wrong may be more than the connection, such as a guest that stays frozen.
-        hint = " ".join(f"{words}." for words in ("Was libvirtd restarted? Run it again", exc.hint) if words)
-        raise HostError(f"{lost}, so the backup was ended: {exc.what}", hint=hint.rstrip(".")) from exc
+        # What went wrong may be more than the connection. A hint for that alone would lead astray.
+        hint = "Was libvirtd restarted? Run it again"
+        raise HostError(f"{lost}, so the backup was ended: {exc.what}", hint=hint) from exc
 
 
 def _require_success(name: str, figures: dict[str, t.Any] | None) -> None:

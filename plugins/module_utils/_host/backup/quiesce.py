@@ -34,6 +34,7 @@ class Frozen:
         self._timer = threading.Timer(seconds, self._late)
         self._timer.daemon = True
         self._was_late = False
+        self._end: float | None = None
         # From the freeze on until they go on: an end in between would be that of a thaw that has begun meanwhile.
         self._limits = contextlib.ExitStack()
         self.held = False
@@ -65,14 +66,16 @@ class Frozen:
 
     def _thaw(self) -> None:
         """An agent does one thing after the other: one that is still freezing thaws only then, and until then libvirt
-        does not even send that on."""
+        does not even send that on. One end for all that ask: who comes after it asks once."""
         with self._lock:
-            end = time.monotonic() + _THAW_SECONDS
+            self._end = self._end or time.monotonic() + _THAW_SECONDS
             while self._is_frozen:
                 try:
-                    self._ask_to_thaw()
+                    self._ask_to_thaw(max(0.0, self._end - time.monotonic()))
                 except VirtError:
-                    if time.monotonic() > end or self._is_off():
+                    if self._is_off():
+                        self._is_frozen = False
+                    if not self._is_frozen or time.monotonic() > self._end:
                         raise
                     time.sleep(_THAW_AGAIN_SECONDS)
 
@@ -86,10 +89,11 @@ class Frozen:
         except VirtError:
             return False
 
-    def _ask_to_thaw(self) -> None:
+    def _ask_to_thaw(self, wait_seconds: float) -> None:
+        """wait_seconds: for libvirt. A guest that is frozen has nobody else when that is restarted."""
         what = "the guest agent could not thaw the file systems"
-        # A guest that is frozen has nobody else when libvirt is restarted.
-        with reconnected_domain(self._domain) as domain, translate_errors(what), agent_limit(domain, self._seconds):
+        again = reconnected_domain(self._domain, wait_seconds)
+        with again as domain, translate_errors(what), agent_limit(domain, self._seconds):
             thawed = domain.fsThaw()
         self._is_frozen = False
         if thawed == 0:
@@ -99,11 +103,11 @@ class Frozen:
     def release(self) -> None:
         """Have them go on; may be called twice. Raises VirtError when the guest does not do it for minutes."""
         was_frozen = self._is_frozen
+        self._timer.cancel()
         try:
             self._thaw()
         finally:
             self.held = was_frozen and not self._was_late
-            self._timer.cancel()
             self._limits.close()
 
     @property
@@ -145,12 +149,32 @@ def freeze(domain: t.Any, choice: str, seconds: float) -> Frozen | None:
             raise HostError(
                 f"the guest agent of machine {domain.name()} was asked to freeze its file systems, and does not thaw "
                 f"them: {exc}",
-                hint=f"See whether the guest is frozen, and have it go on: virsh domfsthaw {domain.name()}",
+                hint=_by_hand(domain.name()),
             ) from exc
         if choice == YES:
             raise
         return None
     return frozen
+
+
+def _by_hand(name: str) -> str:
+    return f"See whether the guest is frozen, and have it go on: virsh domfsthaw {name}"
+
+
+@contextlib.contextmanager
+def thawed_on_error(frozen: Frozen | None, name: str) -> t.Iterator[None]:
+    """Whatever the block raises, the guest's file systems go on; where they may not, the HostError that is raised
+    instead says so. frozen: as freeze returns it."""
+    try:
+        yield
+    except BaseException as exc:
+        if frozen is not None:
+            with contextlib.suppress(VirtError):
+                frozen.release()
+            if frozen.stays and isinstance(exc, VirtError):
+                hint = ". ".join(filter(None, (_by_hand(name), exc.hint)))
+                raise HostError(f"{exc.what}; and its file systems may still be frozen", hint=hint) from exc
+        raise
 
 
 def thawed(frozen: Frozen | None, choice: str, name: str) -> bool:

@@ -20,7 +20,7 @@ from ..._host.backup.checkpoints import described_checkpoints, own_checkpoints, 
 from ..._host.backup.job import run_backup
 from ..._host.backup.paused import OnRemark
 from ..._host.backup.qemu_user import closed_error
-from ..._host.backup.quiesce import freeze, thawed
+from ..._host.backup.quiesce import freeze, thawed, thawed_on_error
 from ..._host.backup.source_file import source_file
 from ..._host.backup.verify import check_header, digest_file
 from ..._host.connection import VirConnect, reconnected_domain, translate_errors, version_text
@@ -214,12 +214,8 @@ class BackupMaker:
             self._meter.at("disks", done, total)
 
         xml = backup_xml(files, others, since)
-        try:
+        with thawed_on_error(frozen, plan.domain.name):
             run_backup(self._conn, handle, xml, checkpoint, self._stop, on_progress, self._on_remark, begun)
-        finally:
-            if frozen is not None:
-                with contextlib.suppress(VirtError):
-                    frozen.release()
         self._require_checkpoint_to_be_of_use()
         for disk in plan.disks:
             if disk not in plan.by_job:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,8 @@ def test_playbooks_of_the_collection_are_known_by_name_and_by_file(
         ("- {name: List, ansible.builtin.import_playbook: brine.virt.list}", True),
         ("- {import_playbook: brine.virt.evacuate, vars: {to: '{{ place }}'}}", False),
         ("- {import_playbook: brine.virt.evacuate, tags: [move]}", False),
+        ("- import_playbook: 'brine.virt.{{ what }}'", False),
+        ("- {name: 'List {{ env }}', import_playbook: brine.virt.list}", False),
         ("- import_playbook: brine.virt.list\n- import_playbook: brine.virt.host_info", False),
         ("- import_playbook: other.virt.list", False),
         ("- hosts: all", False),
@@ -60,6 +63,19 @@ def test_a_file_that_only_imports_one_of_the_collection_counts_as_that(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(context, "CLIARGS", CLIArgs({"args": ("site.yml",)}))
     assert site_playbooks() == ([] if is_ours else ["site.yml"])
+
+
+def test_a_file_is_taken_for_its_import_only_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside another playbook, what is on the command line may be meant for that one. A pipe would have no end."""
+    for name in ("one.yml", "two.yml"):
+        (tmp_path / name).write_text("- import_playbook: brine.virt.list\n")
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.chdir(tmp_path)
+    for given in (("one.yml", "two.yml"), ("pipe",)):
+        monkeypatch.setattr(context, "CLIARGS", CLIArgs({"args": given}))
+        assert site_playbooks() == list(given)
+    monkeypatch.setattr(context, "CLIARGS", CLIArgs({"args": ("brine.virt.list", "two.yml")}))
+    assert site_playbooks() == ["two.yml"]
 
 
 def test_names_on_the_command_line_are_told_from_those_in_files(monkeypatch: pytest.MonkeyPatch) -> None:

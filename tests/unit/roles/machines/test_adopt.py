@@ -75,3 +75,10 @@ def test_one_name_on_two_hypervisors(tmp_path: Path, uri: str) -> None:
     assert (status, sentence in text) == (2, True), text
     status, text = run_last_play(tmp_path, "adopt", uri, "vm=old1", "on=hv2", hosts=("hv1", "hv2"))
     assert (status, "old1 on hv2 (running) is adopted:" in text, text.count("changed=1")) == (0, True, 1), text
+
+
+def test_hypervisors_that_a_narrower_pattern_leaves_out_are_named(tmp_path: Path, uri: str) -> None:
+    words = ("vm=gone", "virt_hypervisors=hv1", "--limit", "hv1")
+    status, text = run_last_play(tmp_path, "adopt", uri, *words, hosts=("hv1", "hv2"))
+    sentence = "there is no machine 'gone' on hv1. hv2 was not asked (--limit, virt_hypervisors)"
+    assert (status, sentence in text, "changed=0" in text) == (2, True, True), text

@@ -140,7 +140,7 @@ def test_one_that_was_seen_on_a_hypervisor_that_a_narrower_pattern_leaves_out(tm
     seen = {"virt_uuid": "0", "virt_name": "web1", "virt_hypervisor": "hv2"}
     words = ("vm=web1", "force=true", "virt_hypervisors=hv1", "--limit", "hv1")
     status, text = run_last_play(tmp_path, "purge", uri, *words, hosts=("hv1", "hv2"), **seen)
-    sentence = "machine 'web1' is on hv1, but was on hv2 when the inventory was read, which was not asked"
+    sentence = "machine 'web1' is on hv1, but was on hv2 when the inventory was read, which was not asked (--limit, "
     assert (status, sentence in text, "changed=0" in text) == (2, True, True), text
 
 

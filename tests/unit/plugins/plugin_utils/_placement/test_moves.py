@@ -283,7 +283,7 @@ def test_a_machine_that_lives_twice_stays() -> None:
     hosts = {"hv1": hypervisor(record("web1")), "hv2": hypervisor(record("web1")), "hv3": hypervisor()}
     for result in (plan(hosts, names=["web1"]), plan(hosts, source="hv1")):
         assert result["moves"] == []
-        assert reasons(result)["web1"].startswith("it is on hv1 and hv2 at once.")
+        assert reasons(result)["web1"].startswith("it is on hv1 and hv2 at once")
 
 
 def test_a_machine_that_is_there_already() -> None:
@@ -301,7 +301,7 @@ def test_one_hypervisor_under_two_names_is_no_reason_to_purge_the_machine() -> N
     )
     # Two hypervisors, which both call themselves localhost.
     hosts["hv1.example.org"] = hypervisor(record("web1", uuid="other"), name="node1")
-    assert reasons(plan(hosts, names=["web1"]))["web1"].startswith("it is on hv1 and hv1.example.org at once.")
+    assert reasons(plan(hosts, names=["web1"]))["web1"].startswith("it is on hv1 and hv1.example.org at once")
 
 
 def test_who_was_left_out_of_the_run_is_not_said_to_be_silent() -> None:
@@ -443,7 +443,7 @@ def test_what_a_killed_move_of_a_stopped_machine_has_defined_elsewhere_is_no_sec
 def test_a_copy_that_was_started_or_is_another_machine_is_one(there: dict[str, t.Any]) -> None:
     hosts = {"hv1": hypervisor(record("web1", moving=OFF)), "hv2": hypervisor(record("web1", **there))}
     hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
-    assert reasons(plan(hosts, names=["web1"]))["web1"].startswith("it is on hv1 and hv2 at once.")
+    assert reasons(plan(hosts, names=["web1"]))["web1"].startswith("it is on hv1 and hv2 at once")
 
 
 @pytest.mark.parametrize("running", [True, None])
@@ -456,10 +456,23 @@ def test_one_that_came_running_and_is_off_now_has_the_newest_disks_there(state: 
     hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
     sentence = (
         "a move to hv2 was interrupted as it arrived there, and it runs on none of hv1, hv2. If it ever ran on hv2, "
-        "that has its latest data: virsh start web1 there, and run the move again, with to=hv2"
+        "that has its latest data: virsh start web1 there, and run the move again, with to=hv2. Only if it never did, "
+        "remove it there"
     )
     for asked in ({"source": "hv2"}, {"source": "hv1"}, {"names": ["web1"]}):
         assert reasons(plan(hosts, **asked))["web1"] == sentence
+
+
+def test_one_that_runs_where_it_was_is_not_to_be_started_elsewhere() -> None:
+    """As when the source has booted since, and started it."""
+    here, there = record("web1", moving=MOVING), record("web1", state="shutoff", moving=MOVING)
+    hosts = {"hv1": hypervisor(here), "hv2": hypervisor(there), "hv3": hypervisor()}
+    hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
+    for asked in ({"source": "hv2"}, {"source": "hv1"}, {"names": ["web1"]}):
+        assert reasons(plan(hosts, **asked))["web1"] == (
+            "it is on hv1 and hv2 at once, and runs on hv1. Find out which of them is the right one, and rename or "
+            "purge the other"
+        )
 
 
 @pytest.mark.parametrize("state", ["paused", "shutoff"])
@@ -490,7 +503,7 @@ def test_a_source_that_may_be_the_right_one_is_left_alone(here: dict[str, t.Any]
     }
     hosts["hv1"]["host"]["name"], hosts["hv2"]["host"]["name"] = MOVING.values()
     result = plan(hosts, names=["web1"], target="hv2")
-    assert reasons(result)["web1"].startswith("it is on hv1 and hv2 at once.")
+    assert reasons(result)["web1"].startswith("it is on hv1 and hv2 at once")
     assert result["unfinished"] == {}
 
 

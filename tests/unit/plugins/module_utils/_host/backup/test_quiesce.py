@@ -12,6 +12,7 @@ import typing as t
 import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
     HostError,
     UnreachableError,
     UnsupportedError,
@@ -121,7 +122,7 @@ def test_a_frozen_guest_is_asked_again_while_libvirt_is_away(monkeypatch: pytest
 
     @contextlib.contextmanager
     def reconnected(handle: t.Any, wait_seconds: float | None = None) -> t.Iterator[t.Any]:
-        assert wait_seconds in (None, 0)
+        assert wait_seconds == 0 or 0 < t.cast("float", wait_seconds) <= 180
         if away:
             away.pop()
             raise UnreachableError("libvirt does not answer")
@@ -133,6 +134,62 @@ def test_a_frozen_guest_is_asked_again_while_libvirt_is_away(monkeypatch: pytest
     monkeypatch.setattr(quiesce, "reconnected_domain", reconnected)
     frozen.release()
     assert (away, frozen.held, frozen.stays) == ([], True, False)
+
+
+def _never(_handle: t.Any, wait_seconds: float | None = None) -> t.Any:
+    """In the place of reconnected_domain, when libvirt does not come back."""
+    time.sleep(min(wait_seconds or 0.0, 0.1))
+    raise UnreachableError("libvirt does not answer", hint="Start it")
+
+
+def test_one_that_may_stay_frozen_is_named_whatever_the_error_is(
+    monkeypatch: pytest.MonkeyPatch, domain: t.Any
+) -> None:
+    monkeypatch.setattr(quiesce, "_THAW_SECONDS", 0.3)
+    monkeypatch.setattr(quiesce, "_THAW_AGAIN_SECONDS", 0.01)
+    frozen = quiesce.Frozen(Stuck(domain), 60)
+    frozen.freeze()
+    monkeypatch.setattr(quiesce, "reconnected_domain", _never)
+    with pytest.raises(HostError) as error, quiesce.thawed_on_error(frozen, "test"):
+        raise ConflictError("it was renamed", hint="Run it again")
+    assert str(error.value) == (
+        "it was renamed; and its file systems may still be frozen. See whether the guest is frozen, and have it go on: "
+        "virsh domfsthaw test. Run it again"
+    )
+    with pytest.raises(ConflictError, match="^it was renamed$"), quiesce.thawed_on_error(None, "test"):
+        raise ConflictError("it was renamed")
+
+
+def test_one_that_is_thawed_in_the_end_has_the_error_as_it_was(domain: t.Any) -> None:
+    frozen = quiesce.Frozen(Stuck(domain), 60)
+    frozen.freeze()
+    with pytest.raises(ConflictError, match="^it was renamed$"), quiesce.thawed_on_error(frozen, "test"):
+        raise ConflictError("it was renamed")
+    assert not frozen.stays
+
+
+def test_all_that_ask_it_to_thaw_wait_for_libvirt_once(monkeypatch: pytest.MonkeyPatch, domain: t.Any) -> None:
+    monkeypatch.setattr(quiesce, "_THAW_SECONDS", 0.5)
+    monkeypatch.setattr(quiesce, "_THAW_AGAIN_SECONDS", 0.01)
+    waits: list[float] = []
+
+    def reconnected(handle: t.Any, wait_seconds: float | None = None) -> t.Any:
+        waits.append(t.cast("float", wait_seconds))
+        return _never(handle, wait_seconds)
+
+    frozen = quiesce.Frozen(Stuck(domain), 60)
+    frozen.freeze()
+    monkeypatch.setattr(quiesce, "reconnected_domain", reconnected)
+    with pytest.raises(UnreachableError):
+        frozen.release()
+    assert waits[0] > 0.4
+    waits.clear()
+    for _number in range(2):
+        with pytest.raises(UnreachableError):
+            frozen.release()
+    # Once whether it goes on, and once whether it is off.
+    assert waits == [0, 0, 0, 0]
+    assert frozen.stays
 
 
 @pytest.mark.parametrize("choice", [quiesce.AUTO, quiesce.YES])
@@ -242,3 +299,4 @@ def test_a_machine_that_has_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatc
     frozen.freeze()
     with pytest.raises(HostError, match="could not thaw"):
         frozen.release()
+    assert not frozen.stays
