@@ -16,6 +16,7 @@ from ...module_utils._model.spec.names import pool_name
 from .._one_home import one_home
 from .choice import HostChoice, choose
 from .fleet import Fleet, PlacedMachine
+from .homes import OFF_STATES
 from .hosts import LISTED_TWICE, is_of_a_move, reasons_against
 from .need import Need, in_other_pools
 from .options import PlacementOptions
@@ -218,7 +219,7 @@ def _on_several(name: str, fleet: Fleet) -> str:
     if fleet.is_listed_twice(found):
         return f"{' and '.join(homes)} have it at once, and {LISTED_TWICE}"
     copies = {placed.host: placed.record for placed in found}
-    runs = [host for host, copy in copies.items() if copy.get("state") not in ("shutoff", "paused")]
+    runs = [host for host, copy in copies.items() if copy.get("state") not in (*OFF_STATES, "paused")]
     for host, copy in copies.items():
         if not runs and is_of_a_move(host, copy, copies, fleet.hosts_by_own_name):
             # One that came running: the others are finished by virt_migrate.

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
 import time
 import typing as t
 
-from ..._base.errors import HostError, NotFoundError, UnsupportedError, VirtError
+from ..._base.errors import HostError, NotFoundError, UnreachableError, UnsupportedError, VirtError
 from ..._base.xml import read_description
 from ..._model.attachments import agent_is_connected
 from ..connection import agent_limit, libvirt, nothing_frozen, reconnected_domain, translate_errors
@@ -158,13 +159,13 @@ def freeze(domain: t.Any, choice: str, seconds: float) -> Frozen | None:
 
 
 def _by_hand(name: str) -> str:
-    return f"See whether the guest is frozen, and have it go on: virsh domfsthaw {name}"
+    return f"See whether the guest is frozen, and have it go on: virsh domfsthaw {shlex.quote(name)}"
 
 
 @contextlib.contextmanager
 def thawed_on_error(frozen: Frozen | None, name: str) -> t.Iterator[None]:
-    """Whatever the block raises, the guest's file systems go on; where they may not, the HostError that is raised
-    instead says so. frozen: as freeze returns it."""
+    """Whatever the block raises, the guest's file systems go on; where they may not, the UnreachableError that is
+    raised instead says so. frozen: as freeze returns it."""
     try:
         yield
     except BaseException as exc:
@@ -172,8 +173,9 @@ def thawed_on_error(frozen: Frozen | None, name: str) -> t.Iterator[None]:
             with contextlib.suppress(VirtError):
                 frozen.release()
             if frozen.stays and isinstance(exc, VirtError):
-                hint = ". ".join(filter(None, (_by_hand(name), exc.hint)))
-                raise HostError(f"{exc.what}; and its file systems may still be frozen", hint=hint) from exc
+                what = f"{exc.what}; and the file systems of machine {name} may still be frozen"
+                hint = ". ".join(filter(None, (exc.hint, _by_hand(name))))
+                raise UnreachableError(what, hint=hint) from exc
         raise
 
 

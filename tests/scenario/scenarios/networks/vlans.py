@@ -196,19 +196,23 @@ def _tagged(cloud: Cloud, first: str) -> None:
     before = "eth0"
     for vlan in (VLAN, OTHER_VLAN):
         link = f"eth0.{vlan}"
-        status, said = tell(
+        # Its DHCP client begins with every new card, and takes its addresses away.
+        _say(
             cloud,
-            HOST,
-            SECOND,
-            f"modprobe 8021q; ip link add link eth0 name {link} type vlan id {vlan} && ip link set {link} up"
-            f" && ip addr del {address} dev {before} && ip addr add {address} dev {link}",
+            f"modprobe 8021q && ip link add link eth0 name {link} type vlan id {vlan} && ip link set {link} up"
+            f" && until test -e /run/udhcpc.{link}.pid; do sleep 1; done; sleep 2",
         )
-        must(status == 0, said)
+        _say(cloud, f"ip addr del {address} dev {before} && ip addr add {address} dev {link}")
         _reaches(cloud, SECOND, first, vlan == VLAN)
         before = link
-    links = "; ".join(f"ip link del eth0.{vlan}" for vlan in (VLAN, OTHER_VLAN))
-    status, said = tell(cloud, HOST, SECOND, f"{links}; ip addr add {address} dev eth0")
-    must(status == 0, said)
+    links = " && ".join(f"ip link del eth0.{vlan}" for vlan in (VLAN, OTHER_VLAN))
+    _say(cloud, f"{links} && ip addr add {address} dev eth0")
+
+
+def _say(cloud: Cloud, command: str) -> None:
+    """A command in the other machine, which has to end well."""
+    status, said = tell(cloud, HOST, SECOND, command)
+    must(status == 0, f"{command}: {said}")
 
 
 def _reboot(cloud: Cloud) -> None:

@@ -150,11 +150,11 @@ def test_one_that_may_stay_frozen_is_named_whatever_the_error_is(
     frozen = quiesce.Frozen(Stuck(domain), 60)
     frozen.freeze()
     monkeypatch.setattr(quiesce, "reconnected_domain", _never)
-    with pytest.raises(HostError) as error, quiesce.thawed_on_error(frozen, "test"):
+    with pytest.raises(UnreachableError) as error, quiesce.thawed_on_error(frozen, "test"):
         raise ConflictError("it was renamed", hint="Run it again")
     assert str(error.value) == (
-        "it was renamed; and its file systems may still be frozen. See whether the guest is frozen, and have it go on: "
-        "virsh domfsthaw test. Run it again"
+        "it was renamed; and the file systems of machine test may still be frozen. Run it again. See whether the guest "
+        "is frozen, and have it go on: virsh domfsthaw test"
     )
     with pytest.raises(ConflictError, match="^it was renamed$"), quiesce.thawed_on_error(None, "test"):
         raise ConflictError("it was renamed")
