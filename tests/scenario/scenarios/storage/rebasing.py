@@ -18,6 +18,8 @@ MACHINE, IMAGE = "based", "scenario-base"
 DISK = f"/var/lib/libvirt/images/{MACHINE}-system.qcow2"
 # As long as the disk, so that all of the old content has to be copied.
 NEWER_MIB = 256
+# Whoever looks for a rebase goes on as long as the one is there, and says in the other what came of a start.
+WATCH, SAID, TRIES = "/var/tmp/watching", "/var/tmp/started", 4
 _versions: list[str] = []
 
 
@@ -148,16 +150,23 @@ def _kill(cloud: Cloud) -> None:
 
 
 def _start_meanwhile(cloud: Cloud) -> None:
-    still, before = _sum(cloud), _base(cloud)
-    _store_newer(cloud)
+    still = _sum(cloud)
     # It stands still for so long. What qemu-img measures before is no change yet, and keeps nobody out.
-    stopped = "for i in $(seq 2000); do pkill -STOP -f '^[q]emu-img rebase' && break; sleep 0.01; done"
-    cloud.on(HOST, f"({stopped}; virsh start {MACHINE}; pkill -CONT -x qemu-img) >/var/tmp/started 2>&1 & :")
-    answer, _result = module(cloud, HOST, "virt_rebase", name=[MACHINE])
-    said = cloud.on(HOST, "cat /var/tmp/started; rm /var/tmp/started")
+    stopped = "pkill -STOP -f '^[q]emu-img rebase'"
+    start = f"virsh start {MACHINE}; pkill -CONT -x qemu-img; rm {WATCH}"
+    said = ""
+    for _number in range(TRIES):
+        before = _base(cloud)
+        _store_newer(cloud)
+        cloud.on(HOST, f"touch {WATCH}; (while test -e {WATCH}; do {stopped} && {{ {start}; }}; done) >{SAID} 2>&1 & :")
+        answer, _result = module(cloud, HOST, "virt_rebase", name=[MACHINE])
+        said = cloud.on(HOST, f"rm -f {WATCH}; cat {SAID}; rm {SAID}")
+        must(answer.status == 0 and _base(cloud) != before, answer.text)
+        must(_sum(cloud) == still, "the disk has another content")
+        # Nobody has seen it where it is over within one look.
+        if said:
+            break
     must('Failed to get "write" lock' in said, f"it was started, or not tried: {said}")
-    must(answer.status == 0 and _base(cloud) != before, answer.text)
-    must(_sum(cloud) == still, "the disk has another content")
 
 
 def _flatten(cloud: Cloud) -> None:
