@@ -90,7 +90,7 @@ def test_one_that_has_gone_meanwhile_is_not_damaged(tmp_path: Path) -> None:
     assert found.damage_of(FIRST) == f"it is built on {FULL}, which is damaged: domain.xml: No such file or directory"
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"\0" * 100000])
+@pytest.mark.parametrize("content", [b"", b"{}", b"\0" * 100000], ids=["empty", "JSON", "zeros"])
 def test_a_note_of_damage_counts_whatever_is_in_it(tmp_path: Path, content: bytes) -> None:
     add_chain(tmp_path)
     path = tmp_path / "web1" / FIRST / DAMAGED
