@@ -475,20 +475,21 @@ def reconnected(known: VirConnect, uri: str, wait_seconds: float | None = None) 
     """For the block the connection that is known, as long as it answers; otherwise, or for None, a new one to the URI,
     which is tried for so long, by default a minute, as libvirt's daemon may be starting. Raises as open_connection
     does."""
-    if known is not None and answers(known):
-        yield known
-        return
-    end = time.monotonic() + (_AGAIN_SECONDS if wait_seconds is None else wait_seconds)
     with contextlib.ExitStack() as stack:
-        while True:
-            try:
-                conn = stack.enter_context(open_connection(uri))
-                break
-            except VirtError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(1)
-        yield conn
+        if known is None or not answers(known):
+            known = _open_patiently(stack, uri, _AGAIN_SECONDS if wait_seconds is None else wait_seconds)
+        yield known
+
+
+def _open_patiently(stack: contextlib.ExitStack, uri: str, wait_seconds: float) -> VirConnect:
+    end = time.monotonic() + wait_seconds
+    while True:
+        try:
+            return stack.enter_context(open_connection(uri))
+        except VirtError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(1)
 
 
 @contextlib.contextmanager

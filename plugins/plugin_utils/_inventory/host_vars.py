@@ -271,7 +271,7 @@ def name_hosts(
     used = {name for name, where in homes.items() if len(where) == 1 and name not in taken} | taken
     named = []
     for name, (hypervisor, uri, record) in zip(names, machines, strict=True):
-        uuids = {one for word in {name, record["name"]} for one in elsewhere.get(word, ())}
+        uuids = {one for word in (name, record["name"]) for one in elsewhere.get(word, ())}
         another = bool(uuids) and record["uuid"] not in uuids
         if name not in taken and len(homes[name]) == 1 and not another:
             named.append(NamedHost(name, hypervisor, uri, record))

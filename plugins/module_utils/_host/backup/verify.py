@@ -69,10 +69,7 @@ def verify_chain(
         try:
             verify_backup(backups, manifest, stop, on_bytes, files=files)
         except DamagedError as exc:
-            failed = note_damage(backups, manifest, exc)
-            if failed is exc:
-                raise
-            raise failed from exc
+            raise note_damage(backups, manifest, exc) from None
         if files is None:
             # Where the note stays, it keeps others from building on this one, and does no harm.
             with contextlib.suppress(HostError):
