@@ -20,18 +20,20 @@ from ...scenario.cloud import Failure
 PEER = "community.libvirt"
 # What PyPI has of the peer: a whole package of collections, of which this is one.
 _PEER_PACKAGE = "ansible==12.3.0"
-_SHARE = "seconds in parse_sources: "
+_SHARE = "seconds and MiB more in parse_sources: "
 
 
 @dataclass(frozen=True)
 class Run:
     """A command that has ended well: seconds; the processor's seconds in it; the most memory of a process of it; and of
-    the seconds those in which Ansible had its inventory sources read (None where nobody looked)."""
+    the seconds those in which Ansible had its inventory sources read, and how much more memory than before it had at
+    most in these (None where nobody looked)."""
 
     seconds: float
     processor_seconds: float
     mebibytes: float
     reading_seconds: float | None = None
+    reading_mebibytes: float | None = None
 
 
 def unpack_peer(build: Path) -> Path | None:
@@ -135,5 +137,5 @@ def _timed(command: Sequence[str], environment: Mapping[str, str], place: Path) 
         if process.returncode != 0:
             raise Failure(f"{' '.join(command)[:300]}: exit {process.returncode}\n{complaints[-3000:]}")
         told = [line for line in complaints.splitlines() if line.startswith(_SHARE)]
-        reading = float(told[-1].removeprefix(_SHARE)) if told else None
-        return out.read().decode(), Run(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, reading)
+        reading = map(float, told[-1].removeprefix(_SHARE).split()) if told else ()
+        return out.read().decode(), Run(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, *reading)

@@ -43,7 +43,8 @@ _TEXTS = {
 def table(results: Sequence[tuple[Fleet, Mapping[str, Sequence[Run]]]]) -> str:
     """The table for people, one block a fleet, and which goals are met."""
     lines = [
-        f"{'hypervisors x machines':32}{'all':>10}{'reading':>10}{'CPU':>10}{'x ours':>9}{'memory':>11}   range of all"
+        f"{'hypervisors x machines':32}{'all':>10}{'reading':>10}{'CPU':>10}{'x ours':>9}{'memory':>11}{'reading':>11}"
+        "   range of all"
     ]
     verdicts = []
     for fleet, runs in results:
@@ -52,13 +53,16 @@ def table(results: Sequence[tuple[Fleet, Mapping[str, Sequence[Run]]]]) -> str:
         ours = seconds.get("brine.virt")
         for way, found in runs.items():
             reading = [run.reading_seconds for run in found if run.reading_seconds is not None]
+            more = [run.reading_mebibytes for run in found if run.reading_mebibytes is not None]
             times = f"{seconds[way] / ours:9.2f}" if ours else " " * 9
             memory = statistics.median(run.mebibytes for run in found)
             own = f"{statistics.median(reading):8.2f} s" if reading else " " * 10
+            share = f"{statistics.median(more):7.0f} MiB" if more else " " * 11
             spread = f"{min(run.seconds for run in found):.2f} to {max(run.seconds for run in found):.2f} s"
             processor = statistics.median(run.processor_seconds for run in found)
             lines.append(
-                f"  {_TEXTS[way]:30}{seconds[way]:8.2f} s{own}{processor:8.2f} s{times}{memory:7.0f} MiB   {spread}"
+                f"  {_TEXTS[way]:30}{seconds[way]:8.2f} s{own}{processor:8.2f} s{times}{memory:7.0f} MiB{share}"
+                f"   {spread}"
             )
         if ours is not None:
             verdicts += _verdicts(fleet, runs, seconds)
