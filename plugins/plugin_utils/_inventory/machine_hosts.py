@@ -26,7 +26,7 @@ def machine_hosts(
     The live inventory may list a machine as ``<name>_<hypervisor>``, and a host that is merely called like the machine
     is another one: a machine is known by its UUID.
     """
-    listed = listed_hosts(hosts)
+    listed: dict[str, dict[str, str]] | None = None
     mentioned = {name for group in _MENTIONED for name in groups.get(group) or ()}
     found = []
     for assignment in assignments:
@@ -34,7 +34,11 @@ def machine_hosts(
         for record in records.get(hypervisor) or ():
             if record["name"] != name:
                 continue
-            host = listed_host(listed, record["uuid"], hypervisor)
+            host = _called_like(record, hypervisor, hosts)
+            if host is None:
+                # To look at every host takes long where there are thousands.
+                listed = listed_hosts(hosts) if listed is None else listed
+                host = listed_host(listed, record["uuid"], hypervisor)
             found.append(
                 {
                     "host": host or _new_host(record, hypervisor, hosts, groups, mentioned),
@@ -59,6 +63,17 @@ def listed_host(listed: Mapping[str, Mapping[str, str]], uuid: str, hypervisor: 
     """The name of a machine's host of those of listed_hosts(), if need be as it was on another hypervisor; or None."""
     known = listed.get(uuid) or {}
     return known.get(hypervisor) or next(iter(known.values()), None)
+
+
+def _called_like(record: Mapping[str, t.Any], hypervisor: str, hosts: Mapping[str, Mapping[str, t.Any]]) -> str | None:
+    """The machine's host, if it has one of the two names that the live inventory gives by itself."""
+    for name in (record["name"], f"{record['name']}_{hypervisor}"):
+        if name in hosts:
+            variables = hosts[name]
+            own = [str(variables[word]) for word in ("virt_uuid", "virt_hypervisor") if word in variables]
+            if own == [str(record["uuid"]), hypervisor]:
+                return str(name)
+    return None
 
 
 def _new_host(

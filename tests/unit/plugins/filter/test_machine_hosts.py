@@ -73,3 +73,32 @@ def test_wrong_input_is_one_sentence(wrong: tuple[t.Any, t.Any, t.Any]) -> None:
     records, hosts, groups = wrong
     with pytest.raises(AnsibleFilterError, match="brine.virt.machine_hosts: .* is not a mapping"):
         machine_hosts(records, [], hosts, groups)
+
+
+class Watched(dict[str, t.Any]):
+    """Hosts that note whether all of them were looked at."""
+
+    walks = 0
+
+    def items(self) -> t.Any:
+        self.walks += 1
+        return super().items()
+
+
+def test_not_every_host_is_looked_at_for_machines_that_are_called_like_theirs() -> None:
+    names = ("web1", "web2_hv1")
+    hosts = Watched({host: listed_as(f"u{number}", "hv1") for number, host in enumerate((*names, "other"))})
+    records = {"hv1": [{"name": name, "uuid": f"u{number}"} for number, name in enumerate(("web1", "web2", "web3"))]}
+    assignments = [{"name": record["name"], "hypervisor": "hv1"} for record in records["hv1"]]
+    found = machine_hosts(records, assignments[:2], hosts, {})
+    assert ([one["host"] for one in found], hosts.walks) == (list(names), 0)
+    found = machine_hosts(records, assignments, hosts, {})
+    assert ([one["host"] for one in found], hosts.walks) == ([*names, "other"], 1)
+
+
+@pytest.mark.parametrize("other", [listed_as("u2", "hv1"), listed_as("u1", "hv2"), {}])
+def test_a_host_that_is_only_called_like_the_machine_is_not_it(other: dict[str, str]) -> None:
+    hosts = {"web1": other, "web1_hv1": listed_as("u1", "hv1")}
+    records, assignments = {"hv1": [{"name": "web1", "uuid": "u1"}]}, [{"name": "web1", "hypervisor": "hv1"}]
+    (found,) = machine_hosts(records, assignments, hosts, {})
+    assert (found["host"], found["listed"]) == ("web1_hv1", True)
