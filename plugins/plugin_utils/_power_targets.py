@@ -14,6 +14,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ..module_utils._base.errors import InputError, Mistakes, NotFoundError, one_of_these
 from ..module_utils._model.spec.start_order import in_turn
 from ._one_home import one_home
+from ._placement.hosts import LEFT_OUT_BY, takes_no_part
 from ._reports.text import Records, machines_of
 
 REQUESTS = ("running", "stopped", "paused", "rebooted", "reset", "saved", "cycled")
@@ -66,11 +67,7 @@ def power_targets(
     for name in unknown:
         with mistakes.noted():
             if name in cloud:
-                raise InputError(
-                    f"{name} does not take part in this run (--limit, virt_hypervisors)",
-                    where="on",
-                    hint="Name it there as well",
-                )
+                raise takes_no_part(name)
             raise NotFoundError(f"there is no hypervisor {name!r}", where="on", hint=one_of_these(name, results))
     scope = {host: records for host, records in machines.items() if not asked or host in asked}
     missing = {host: reason for host, reason in silent.items() if not asked or host in asked}
@@ -78,7 +75,7 @@ def power_targets(
     names, tags = ([], []) if unknown else (_words(given.get("vm")), _words(given.get("tag")))
     where = " and ".join(asked) if asked and not missing else _ANSWERED
     left_out = [] if asked else sorted(cloud.difference(results))
-    others = {**missing, **({", ".join(left_out): "not asked (--limit, virt_hypervisors)"} if left_out else {})}
+    others = {**missing, **({", ".join(left_out): f"not asked {LEFT_OUT_BY}"} if left_out else {})}
     twins = {} if names else _defined_twice(machines, scope, tags)
     targets = _names_but(scope, twins, elsewhere)
     held_back = _held_back(scope, elsewhere, tags, unless_elsewhere=unless_elsewhere)

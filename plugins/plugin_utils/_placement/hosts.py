@@ -18,11 +18,18 @@ from .shared_storage import SharedStorage
 LISTED_TWICE = "look like one hypervisor that the inventory has twice: take out one of these names"
 # How the reason begins of one that the user has left out of the run.
 NOT_ASKED = "it was not asked"
+# What leaves hypervisors out of a run, as messages name it.
+LEFT_OUT_BY = "(--limit, virt_hypervisors)"
 
 
 def was_asked(reason: str) -> bool:
     """Whether a hypervisor of which nothing is known was asked at all."""
     return not reason.startswith(NOT_ASKED)
+
+
+def takes_no_part(host: str) -> InputError:
+    """That the option ``on`` names a hypervisor that is left out of the run."""
+    return InputError(f"{host} does not take part in this run {LEFT_OUT_BY}", where="on", hint="Name it there as well")
 
 
 def reasons_against(silent: Mapping[str, str]) -> dict[str, str]:

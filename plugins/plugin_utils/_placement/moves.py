@@ -223,10 +223,13 @@ def _on_several(name: str, fleet: Fleet) -> str:
     for host, copy in copies.items():
         if not runs and is_of_a_move(host, copy, copies, fleet.hosts_by_own_name):
             # One that came running: the others are finished by virt_migrate.
+            others = [other for other in homes if other != host]
+            again = "resume" if all(copies[other].get("state") == "paused" for other in others) else "start"
             return (
                 f"a move to {host} was interrupted as it arrived there, and it runs on none of {', '.join(homes)}. If "
                 f"it ever ran on {host}, that has its latest data: virsh start {shlex.quote(name)} there, and run the "
-                f"move again, with to={host}. Only if it never did, remove it there"
+                f"move again, with to={host}. Only if it never did, remove it there, and "
+                f"{again} it on {' or '.join(others)}"
             )
     on = f", and runs on {' and '.join(runs)}" if runs else ""
     return (

@@ -14,7 +14,7 @@ from ...module_utils._base.errors import InputError, Mistakes, one_of_these
 from ...module_utils._operations.purge.refusal import ACTIVE, FOREIGN, SAVED, UNABLE
 from .._one_home import one_home
 from .._placement.homes import namesake
-from .._placement.hosts import NOT_ASKED
+from .._placement.hosts import LEFT_OUT_BY, NOT_ASKED, takes_no_part
 from .table import printable_line
 from .text import split_answers
 
@@ -39,7 +39,7 @@ _HINTS: dict[str, dict[str, str]] = {
 }
 HINTS = tuple(_HINTS)
 # Why those of which nothing is known that this run leaves out.
-_LEFT_OUT = f"{NOT_ASKED} (--limit, virt_hypervisors)"
+_LEFT_OUT = f"{NOT_ASKED} {LEFT_OUT_BY}"
 _Found = Mapping[str, Mapping[str, t.Any]]
 
 
@@ -129,7 +129,7 @@ def _absent(name: str, answered: Mapping[str, _Found], unasked: Sequence[str]) -
 def _not_asked(unasked: Sequence[str]) -> str:
     """The end of a sentence, and which hypervisors this run leaves out."""
     were = "was" if len(unasked) == 1 else "were"
-    return f". {', '.join(unasked)} {were} not asked (--limit, virt_hypervisors)" if unasked else ""
+    return f". {', '.join(unasked)} {were} not asked {LEFT_OUT_BY}" if unasked else ""
 
 
 def _elsewhere(name: str, seen: Sequence[str], asked: Container[str], unasked: Container[str]) -> list[str]:
@@ -185,8 +185,7 @@ def _find_answers(
     if on is None:
         return found, silent
     if on in unasked:
-        what = f"{on} does not take part in this run (--limit, virt_hypervisors)"
-        raise InputError(what, where="on", hint="Name it there as well")
+        raise takes_no_part(on)
     if on not in results:
         raise InputError(f"there is no hypervisor {on!r}", where="on", hint=f"Known: {', '.join(results)}")
     return (

@@ -457,7 +457,7 @@ def test_one_that_came_running_and_is_off_now_has_the_newest_disks_there(state: 
     sentence = (
         "a move to hv2 was interrupted as it arrived there, and it runs on none of hv1, hv2. If it ever ran on hv2, "
         "that has its latest data: virsh start web1 there, and run the move again, with to=hv2. Only if it never did, "
-        "remove it there"
+        f"remove it there, and {'resume' if state == 'paused' else 'start'} it on hv1"
     )
     for asked in ({"source": "hv2"}, {"source": "hv1"}, {"names": ["web1"]}):
         assert reasons(plan(hosts, **asked))["web1"] == sentence
