@@ -196,10 +196,17 @@ class Mistakes:
             raise combined_error(self.found)
 
 
+# A machine has fewer options than this, a cloud thousands of machines; and Ansible prints an error twice.
+_MOST_NAMED = 80
+
+
 def one_of_these(word: str, known: t.Iterable[str]) -> str:
-    """The hint for a word that is not known: the nearest one, or all of them."""
+    """The hint for a word that is not known: the nearest one, or all of them, and of very many the first."""
     names = sorted(set(known))
     near = difflib.get_close_matches(word, names, n=1)
     if near:
         return f"Did you mean {near[0]}?"
-    return f"Known: {', '.join(names)}" if names else "There are none at all"
+    if not names:
+        return "There are none at all"
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"Known: {', '.join(names[:_MOST_NAMED])}{more}"

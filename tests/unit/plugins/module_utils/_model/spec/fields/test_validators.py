@@ -150,7 +150,14 @@ def test_a_bad_mapping_is_refused_with_its_place(value: t.Any, where: str, text:
         ("debain", ["debian", "fedora"], "Did you mean debian?"),
         ("x", ["debian", "arch"], "Known: arch, debian"),
         ("x", [], "There are none at all"),
+        ("x", [f"{number:03}" for number in range(80)], f"Known: {', '.join(f'{number:03}' for number in range(80))}"),
+        (
+            "x",
+            [f"{number:03}" for number in range(2000)],
+            f"Known: {', '.join(f'{n:03}' for n in range(80))} and 1920 more",
+        ),
     ],
+    ids=["near", "far", "none", "80", "2000"],
 )
 def test_the_hint_for_an_unknown_word(word: str, known: list[str], hint: str) -> None:
     assert validators.one_of_these(word, known) == hint
