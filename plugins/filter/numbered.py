@@ -44,24 +44,14 @@ from collections.abc import Iterable, Mapping
 
 from ansible.errors import AnsibleFilterError
 
-# Ansible prints the line twice. A hundred machines that fit nowhere would fill pages.
-_MOST = 10
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.numbered import numbered
 
 
-def numbered(sentences: t.Any) -> str:
+def numbered_filter(sentences: t.Any) -> str:
     """One line; see RETURN."""
     if not isinstance(sentences, Iterable) or isinstance(sentences, (str, Mapping)):
         raise AnsibleFilterError("brine.virt.numbered: the input is not a list of sentences")
-    whole = [_ended(" ".join(str(sentence).split())) for sentence in sentences]
-    if len(whole) == 1:
-        return whole[0]
-    shown = whole if len(whole) <= _MOST + 1 else whole[:_MOST]
-    line = " ".join(f"({number}) {sentence}" for number, sentence in enumerate(shown, 1))
-    return line if shown is whole else f"{line} And {len(whole) - _MOST} more."
-
-
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
+    return numbered(sentences)
 
 
 class FilterModule:
@@ -69,4 +59,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         """The filters by name."""
-        return {"numbered": numbered}
+        return {"numbered": numbered_filter}

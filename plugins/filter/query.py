@@ -8,22 +8,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.brine.virt.plugins.plugin_utils._filter_answer import with_names
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.answers import query_report
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.changes import changes_text
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.hypervisors import hypervisors_data, hypervisors_table
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.machines import machines_data, machines_table
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.results import backup_report, snapshot_report
-from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import (
-    machines_of,
-    moves_text,
-    query_text,
-    tree_text,
-)
-
-
-def query(results: t.Any, settings: t.Any = None) -> str:
-    """See query.yml."""
-    machines, silent = machines_of(results)
-    return "\n".join(filter(None, [query_text(machines, settings), tree_text(silent)]))
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.text import moves_text, tree_text
 
 
 class FilterModule:
@@ -33,7 +23,7 @@ class FilterModule:
         """What Ansible asks for."""
         return with_names(
             {
-                "query": query,
+                "query": query_report,
                 "machines_data": machines_data,
                 "machines_table": machines_table,
                 "hypervisors_data": hypervisors_data,
