@@ -16,7 +16,7 @@ from ..._model.attachments import disks_by_target, written_disks
 from ..._model.metadata.machine import VolumeNote
 from ..._model.xml.disk_source import DiskSource
 from ..hypervisor import Hypervisor
-from ..ownership import OTHER, identify
+from ..ownership import OTHER, UNTOLD, identify
 from .plan import RestorePlan
 
 # Does what is to be done with a volume that may go. Raises VirtError for one that may not.
@@ -39,11 +39,16 @@ def staying(hypervisor: Hypervisor, plan: RestorePlan, clear: Clear) -> tuple[li
     """The notes of those that stay, with a remark about each: what cannot be told to be them, what the backup does not
     have, and what clear refuses. And a remark about each that has no note."""
     stay, remarks = [], []
+    places = _replaced_places(hypervisor, plan)
     for note in marked(hypervisor, plan):
         try:
             pool = hypervisor.pools.get(note.pool)
-            if identify(pool, note) == OTHER:
+            known = identify(pool, note)
+            if known == OTHER:
                 raise ConflictError(f"another volume may have the name {note.name} in pool {note.pool} now")
+            # An earlier run has noted it when the machine still had it as a disk, or somebody else has.
+            if known == UNTOLD and note.replaced and pool.volume_path(note.name) not in places:
+                raise ConflictError("nothing proves that it is the volume that was created for this machine")
             # One that was never whole is what an interrupted run has left. Where no mark is known, as after a move, its
             # definition tells that it is its own, as for virt_purge.
             if note.making is None and not note.replaced:

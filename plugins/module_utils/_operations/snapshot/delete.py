@@ -25,7 +25,7 @@ from ..._host.connection import VirConnect, libvirt, suppress_codes, translate_e
 from ..._host.info.job_progress import look_at_merges
 from ..._host.machines.domains import whole_definition
 from ..._host.machines.redefine import redefine, redefine_disks
-from ..._host.machines.snapshots import CEPH, EXTERNAL, KnownSnapshot
+from ..._host.machines.snapshots import CEPH, EXTERNAL, INTERNAL, KnownSnapshot
 from ..._host.machines.start_watch import is_off_since, last_start
 from ..._host.progress import HowFar
 from ..._host.storage.cluster import snapshots as in_cluster
@@ -40,6 +40,7 @@ from ..plan import Step
 from .clustered import forget, name_in_cluster, note_begin, uuid_of, volumes_of_snapshot
 from .files import delete_created, require_unused_files, stamps
 from .readonly import put_source_back
+from .tracking import require_deletable, require_gone
 from .view import SnapshotView, is_here, view
 
 _MERGE_SECONDS = 6 * 3600
@@ -74,7 +75,9 @@ def _step(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> S
     if snapshot.facts.kind == CEPH:
         return Step(deletion_words(machine.name, name), lambda: _delete_in_cluster(conn, machine, snapshot))
     if snapshot.facts.kind != EXTERNAL:
-        return Step(deletion_words(machine.name, name), lambda: _delete(machine, snapshot))
+        if snapshot.facts.kind == INTERNAL:
+            require_deletable(machine, name)
+        return Step(deletion_words(machine.name, name), lambda: _delete_internal(conn, machine.name, name))
     _require_finishable(conn, machine, snapshot)
     at: list[HowFar] = []
 
@@ -118,6 +121,19 @@ def _delete_external(conn: VirConnect, machine_name: str, name: str, at: list[Ho
             forget(machine.power.handle, live=True)
         raise
     forget(machine.power.handle, live=True)
+
+
+def _delete_internal(conn: VirConnect, machine_name: str, name: str) -> None:
+    # Somebody may have started the machine since the plan was made.
+    machine = view(conn, machine_name, "")
+    snapshot = machine.find(name)
+    if snapshot is None:
+        return
+    if snapshot.facts.kind == INTERNAL:
+        require_deletable(machine, name)
+    _delete(machine, snapshot)
+    if snapshot.facts.kind == INTERNAL:
+        require_gone(conn, machine, name)
 
 
 def _delete(machine: SnapshotView, snapshot: KnownSnapshot, flags: int = 0) -> None:

@@ -24,7 +24,7 @@ from .clustered import forget, note_begin
 from .files import require_unused_files, stamps
 from .method import REVERTS_EXTERNAL, has_added_vcpus, unable_to_add
 from .rolling_back import require_whole, roll_back
-from .tracking import require_no_bitmaps, steps_before_revert
+from .tracking import require_no_bitmaps, require_one, steps_before_revert
 from .view import SnapshotView, rewrite, version_words
 
 _STATES = (RUNNING, PAUSED, SHUTOFF, DISK_SNAPSHOT)
@@ -58,6 +58,8 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
                 look=lambda: at[-1] if at else None,
             )
         ]
+    if facts.kind == INTERNAL:
+        require_one(conn, machine, facts.name)
     steps = steps_before_revert(conn, machine) if facts.kind == INTERNAL else []
     if would_bring_back(facts.domain, wanted):
         steps.append(

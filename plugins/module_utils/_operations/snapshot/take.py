@@ -28,6 +28,7 @@ from .clustered import cluster_volumes, forget, name_in_cluster, note_begin, req
 from .files import note_files, require_closed, require_free_places, require_present
 from .held import held_still
 from .method import AUTO, NO, Method, choose
+from .tracking import require_free_name
 from .view import SnapshotView, view
 
 
@@ -73,6 +74,8 @@ def step_to_take(conn: VirConnect, machine: SnapshotView, name: str, method: Met
             lambda: _take_in_cluster(conn, machine, name, method, description),
         )
     require_present(conn, machine)
+    if method.kind == INTERNAL:
+        require_free_name(conn, machine, name)
     if method.kind == INTERNAL and not machine.active:
         require_closed(conn, machine)
     require_free_places(conn, [*method.files.values(), *filter(None, [method.memory_file])])

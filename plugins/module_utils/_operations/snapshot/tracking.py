@@ -1,32 +1,41 @@
 # Copyright (c) 2026 brine.virt contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What QEMU notes for incremental backups, where it is in the way of a snapshot.
+"""What stands in the files of disks beside their content, where it is in the way of a snapshot: what QEMU notes for
+incremental backups, and snapshots that libvirt does not know.
 
 QEMU reverts no disk to an internal snapshot that has a bitmap (bdrv_snapshot_goto in its block/snapshot.c), and says so
 only after libvirt has ended the machine. Of a machine that is off and has checkpoints, libvirt 9.0 takes no snapshot;
 11.3 does. Both delete one.
 
 The bitmaps of our backups go then: the next backup finds them gone, and is a full one.
+
+Until 10.10, libvirt has QEMU delete an internal snapshot of a running machine by a command that refuses where
+something that is written to can have none, as UEFI variables in a raw file, and takes no notice: the snapshot has gone
+for libvirt and is in the disks (seen with 9.0). A later one of the same name is a second one there, and QEMU reverts to
+the first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 
-from ..._base.errors import ConflictError, UnsupportedError, VirtError
+from ..._base.errors import ConflictError, HostError, UnsupportedError, VirtError
 from ..._base.xml import attribute
 from ..._host.backup.checkpoints import remove_all_own
 from ..._host.connection import VirConnect
 from ..._host.images.bitmaps import bitmaps_in
+from ..._host.images.inner_snapshots import snapshots_in
 from ..._model.attachments import written_disks, written_places
 from ..._model.backup.manifest import is_own_checkpoint
 from ..._model.xml.disk_source import QCOW2
 from ..plan import Step
-from .view import SnapshotView, is_here
+from .view import SnapshotView, is_here, version_words
 
 # The oldest one that was seen to do it. For one in between that does it too, a backup is a full one without need.
 _ALLOWS_CHECKPOINTS_OFF = 11_003_000
+_SEES_WHAT_STAYS = 10_010_000
 
 
 def steps_before_revert(conn: VirConnect, machine: SnapshotView) -> list[Step]:
@@ -54,6 +63,67 @@ def require_no_bitmaps(conn: VirConnect, machine: SnapshotView) -> None:
             f"{path} still has bitmaps ({', '.join(names)}), and QEMU reverts no disk that has one",
             hint="Shut the machine down, and run it again",
         )
+
+
+def require_deletable(machine: SnapshotView, name: str) -> None:
+    """Raise ConflictError where libvirt would forget an internal snapshot that stays in the disks."""
+    if not machine.active or machine.version >= _SEES_WHAT_STAYS:
+        return
+    variables = machine.xml.find("os/nvram")
+    reasons = [] if variables is None or variables.get("format") == QCOW2 else ["the variables of its UEFI"]
+    qcow2 = _files(machine)
+    reasons += [f"its disk {target}" for target in written_disks(machine.xml) if target not in qcow2]
+    if reasons:
+        raise ConflictError(
+            f"while it runs, QEMU does not delete its snapshot {name}, as {' and '.join(reasons)} can have none, and "
+            f"libvirt {version_words(machine.version)} takes no notice (10.10 does)",
+            hint="Shut the machine down, and run it again",
+        )
+
+
+def require_gone(conn: VirConnect, machine: SnapshotView, name: str) -> None:
+    """Raise HostError where a disk still has an internal snapshot that libvirt has just deleted."""
+    left = [path for path, count in _with_snapshot(conn, machine, name).items() if count]
+    if left:
+        raise HostError(
+            f"libvirt has deleted snapshot {name} of machine {machine.name}, and it is still in {', '.join(left)}",
+            hint=f"Shut the machine down, and delete it there: {_deletion(left[0], name)}",
+        )
+
+
+def require_free_name(conn: VirConnect, machine: SnapshotView, name: str) -> None:
+    """Raise ConflictError where a disk has an internal snapshot of this name that libvirt does not know."""
+    for path, count in _with_snapshot(conn, machine, name).items():
+        if count:
+            raise ConflictError(
+                f"{path} has a snapshot {name} already, which libvirt does not know, and a revert would go to that one",
+                hint=f"Choose another name; or, if nobody needs it, delete it while the machine is off: "
+                f"{_deletion(path, name)}",
+            )
+
+
+def require_one(conn: VirConnect, machine: SnapshotView, name: str) -> None:
+    """Raise ConflictError where a disk has two internal snapshots of this name: QEMU would take the older one."""
+    for path, count in _with_snapshot(conn, machine, name).items():
+        if count > 1:
+            raise ConflictError(
+                f"{path} has {count} snapshots {name}, of which libvirt knows one, and a revert would go to the oldest",
+                hint=f"See qemu-img snapshot -U -l {shlex.quote(path)}. While the machine is off, qemu-img snapshot -d "
+                f"with the ID of the one that nobody needs deletes it",
+            )
+
+
+def _deletion(path: str, name: str) -> str:
+    return f"qemu-img snapshot -d {shlex.quote(name)} {shlex.quote(path)}"
+
+
+def _with_snapshot(conn: VirConnect, machine: SnapshotView, name: str) -> dict[str, int]:
+    """How many internal snapshots of this name the files of a machine's disks have, as far as these can be read."""
+    found = {}
+    for path in _files(machine).values() if is_here(conn) else ():
+        with contextlib.suppress(VirtError):
+            found[path] = snapshots_in(path, in_use=machine.active).count(name)
+    return found
 
 
 def _steps(conn: VirConnect, machine: SnapshotView, names: list[str]) -> list[Step]:

@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree, parse_xml
 from ansible_collections.brine.virt.plugins.module_utils._host.progress import ProgressFile
+from ansible_collections.brine.virt.plugins.module_utils._host.storage.proof import mark_volume
 from ansible_collections.brine.virt.plugins.module_utils._model.metadata.machine import (
     DiskNote,
     MachineNotes,
@@ -26,6 +27,7 @@ from ansible_collections.brine.virt.plugins.module_utils._operations.backup impo
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.machines import back_up
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.options import BackupOptions
 from ansible_collections.brine.virt.plugins.module_utils._operations.backup.result import BackupResult
+from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import MACHINE, Host
 
 # The test driver says this of every disk.
@@ -49,6 +51,7 @@ class BackupHost:
         self.image = host.directory / "default" / "web1-system.qcow2"
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(self.image), str(SIZE)], check=True)
         host.know(self.image.name)
+        self.identity = ""
         self.write(0, 1)
         self.define()
 
@@ -62,7 +65,7 @@ class BackupHost:
 
     def define(self, more: str = "", *, image_format: str = "qcow2", rest: str = "", name: str = "web1") -> t.Any:
         notes = MachineNotes(
-            volumes=(VolumeNote("default", self.image.name, "disk", format="qcow2"),),
+            volumes=(VolumeNote("default", self.image.name, "disk", format="qcow2", identity=self.identity),),
             disks=(DiskNote("system", "vda"),),
             tags=("front",),
         )
@@ -70,6 +73,13 @@ class BackupHost:
         text = etree.tostring(notes_to_element(notes), encoding="unicode")
         uuid = str(uuid5(NAMESPACE_DNS, name))
         return self.conn.defineXML(MACHINE.format(name=name, uuid=uuid, devices=disk + more, notes=text))
+
+    def mark(self) -> None:
+        """Have its volume say whose it is, as one that virt_init has made."""
+        self.identity = "made"
+        volume = self.conn.storagePoolLookupByName("default").storageVolLookupByName(self.image.name)
+        mark_volume(Hypervisor(self.conn, image_pool="images").pools.get("default"), volume, "qcow2", self.identity)
+        self.define()
 
     def define_other(self, path: str) -> None:
         """A machine other with this file as its disk."""

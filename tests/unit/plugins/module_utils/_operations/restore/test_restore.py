@@ -801,6 +801,7 @@ def test_what_a_killed_run_has_not_deleted_goes_with_the_next(
     def killed(*_args: t.Any, **_options: t.Any) -> None:
         raise KeyboardInterrupt
 
+    machine.mark()
     with monkeypatch.context() as patched:
         patched.setattr(restore_machine, "delete_unused", killed)
         with pytest.raises(KeyboardInterrupt):
@@ -870,6 +871,7 @@ def test_a_machine_that_is_replaced_is_no_failure_for_what_it_had_before(
 ) -> None:
     """Such as where another run is at work on the hypervisor for longer than this one waits."""
     taken: list[str] = []
+    machine.mark()
 
     def lock(what: str, **_settings: t.Any) -> t.ContextManager[None]:
         taken.append(what)
@@ -895,6 +897,7 @@ def test_of_a_replaced_machine_the_disk_on_a_share_goes_if_the_others_were_asked
 ) -> None:
     """Without that it stays, is named, and is still its own; a later run removes it."""
     monkeypatch.setattr(shared_pools, "file_system_type", lambda _path: "nfs4")
+    machine.mark()
     old = machine.image.name
     shown = preview(machine.conn, read(machine, replace=True, used_elsewhere={})).as_result(read())
     (shared,) = shown["shared"]
@@ -939,6 +942,25 @@ def test_of_a_replaced_machine_what_is_in_the_place_of_its_volume_stays(machine:
     notes = list_domains(machine.conn)["web1"].notes
     assert notes is not None
     assert machine.image.name in [note.name for note in notes.volumes]
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_note_alone_deletes_no_volume_that_the_machine_does_not_have(machine: BackupHost, marked: bool) -> None:
+    """Whoever has written that a disk of a backup has come in its place: it has to be the one that was made for it."""
+    pool = Hypervisor(machine.conn, image_pool="images").pools.get("default")
+    volumes.create_empty(pool, "precious.qcow2", size_bytes=1 << 20, image_format="qcow2", mark="other")
+    domain = list_domains(machine.conn)["web1"]
+    assert domain.notes is not None
+    note = VolumeNote(
+        "default", "precious.qcow2", "disk", format="qcow2", identity="other" if marked else "", replaced=True
+    )
+    write_notes(domain.handle, dataclasses.replace(domain.notes, volumes=(*domain.notes.volumes, note)))
+    announced = preview(machine.conn, read(machine, replace=True)).remarks
+    result = bring_back(machine, replace=True)
+    why = "nothing proves that it is the volume that was created for this machine"
+    assert announced == result.remarks == ([] if marked else [f"the volume precious.qcow2 of before stays: {why}"])
+    names = machine.conn.storagePoolLookupByName("default").listVolumes()
+    assert ("precious.qcow2" in names, machine.image.name in names) == (not marked, False)
 
 
 def test_of_a_replaced_machine_a_disk_that_is_not_in_the_backup_stays(machine: BackupHost) -> None:

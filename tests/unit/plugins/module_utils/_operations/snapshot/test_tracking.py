@@ -13,13 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.brine.virt.plugins.module_utils._base.errors import ConflictError, UnsupportedError
+from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
+    ConflictError,
+    HostError,
+    UnsupportedError,
+)
+from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
 from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images.bitmaps import bitmaps_in
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import tracking
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import view as snapshot_view
-from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import PRESENT, SnapshotRequest, plan
+from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.plan import (
+    ABSENT,
+    PRESENT,
+    SnapshotRequest,
+    plan,
+)
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.revert import steps_to_revert
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot.view import SnapshotView, view
 
@@ -52,6 +62,10 @@ class Machine:
 
     def add(self, name: str) -> None:
         subprocess.run(["qemu-img", "bitmap", "-f", "qcow2", "--add", self.disk, name], check=True)
+
+    def keep(self, name: str) -> None:
+        """An internal snapshot in the disk alone."""
+        subprocess.run(["qemu-img", "snapshot", "-c", name, self.disk], check=True)
 
     def bitmaps(self) -> list[str]:
         return [one.name for one in bitmaps_in(self.disk)]
@@ -180,3 +194,75 @@ def test_it_is_a_step_of_the_plan_to_take_one(machine: Machine, monkeypatch: pyt
         DELETED + OURS,
         "take snapshot new of web1 (internal, without memory)",
     ]
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_a_snapshot_that_libvirt_has_deleted_and_the_disk_still_has_is_an_error(machine: Machine, active: bool) -> None:
+    """As of a running machine whose UEFI variables are in a raw file, with libvirt 9.0."""
+    if not active:
+        machine.handle.destroy()
+    machine.keep("s")
+    request = SnapshotRequest(ABSENT, now=0, names=("s",))
+    (step,) = plan(machine.conn, "web1", request).steps
+    words = rf"deleted snapshot s of machine web1, and it is still in {machine.disk}\. .*: qemu-img snapshot -d s /"
+    with pytest.raises(HostError, match=words):
+        step.apply()
+    # The next run has nothing to do: libvirt has forgotten it.
+    assert plan(machine.conn, "web1", request).steps == ()
+
+
+def test_a_snapshot_that_has_gone_is_well_deleted(machine: Machine) -> None:
+    (step,) = plan(machine.conn, "web1", SnapshotRequest(ABSENT, now=0, names=("s",))).steps
+    step.apply()
+    step.apply()
+    assert view(machine.conn, "web1", "vm").snapshots == ()
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_none_is_taken_of_a_name_that_a_disk_has_already(machine: Machine, active: bool) -> None:
+    """A revert would go to the old one."""
+    if not active:
+        machine.handle.destroy()
+    machine.keep("new")
+    with pytest.raises(ConflictError, match=f"{machine.disk} has a snapshot new already, which libvirt does not know"):
+        plan(machine.conn, "web1", SnapshotRequest(PRESENT, now=0, names=("new",)))
+    assert plan(machine.conn, "web1", SnapshotRequest(PRESENT, now=0, names=("other",))).steps
+
+
+def test_nothing_is_reverted_to_one_of_two_of_a_name(machine: Machine) -> None:
+    machine.keep("s")
+    assert machine.steps()
+    machine.keep("s")
+    with pytest.raises(ConflictError, match=f"{machine.disk} has 2 snapshots s, of which libvirt knows one"):
+        machine.steps()
+
+
+RAW_DISK = "<disk type='file'><driver name='qemu' type='raw'/><source file='/raw'/><target dev='vdb'/></disk>"
+UEFI = "<nvram>/vars.fd</nvram>"
+
+
+@pytest.mark.parametrize(
+    ("where", "more", "version", "refused"),
+    [
+        ("os", UEFI, 9_000_000, "the variables of its UEFI can have none"),
+        ("os", "<nvram format='qcow2'>/vars.fd</nvram>", 9_000_000, None),
+        ("os", UEFI, 10_010_000, None),
+        ("devices", RAW_DISK, 9_000_000, "its disk vdb can have none"),
+        ("devices", RAW_DISK.replace("<source", "<readonly/><source"), 9_000_000, None),
+    ],
+    ids=["raw variables", "qcow2 variables", "later libvirt", "raw disk", "read-only"],
+)
+def test_none_is_deleted_where_libvirt_would_not_notice_that_it_stays(
+    machine: Machine, where: str, more: str, version: int, refused: str | None
+) -> None:
+    found = machine.view(version)
+    place = found.xml.find(where)
+    assert place is not None
+    place.append(etree.fromstring(more))
+    if refused is None:
+        tracking.require_deletable(found, "s")
+    else:
+        with pytest.raises(ConflictError, match=f"does not delete its snapshot s, as {refused}.*Shut the machine down"):
+            tracking.require_deletable(found, "s")
+    machine.handle.destroy()
+    tracking.require_deletable(machine.view(version), "s")
