@@ -41,6 +41,9 @@ class HypervisorView:
         self._volumes: dict[str, set[str]] = {}
         # What the plans so far will take of the storage at once.
         self.space_requests: list[SpaceRequest] = []
+        # By how much the plans so far grow disks, also where that takes nothing at once. None where it may be more than
+        # there is: nobody has chosen this hypervisor by what is free there.
+        self.growth: list[SpaceRequest] | None = None
 
     @functools.cached_property
     def domains(self) -> dict[str, Domain]:

@@ -82,6 +82,7 @@ def check_still_chosen(
     grown = [growth_of(machine.name, machine.memory_mib, machine.vcpus, domain) for machine, domain in there]
     staying = {name: domain for name, domain in hypervisor.domains.items() if name not in leaving}
     growth = [more for more in grown if more is not None]
+    hypervisor.growth = [] if decision.machines else None
     check_hypervisor(needs, decision, hypervisor.conn, staying, hypervisor.pools, ahead=ahead, growth=growth)
 
 

@@ -24,7 +24,7 @@ from .clustered import forget, note_begin
 from .files import require_unused_files, stamps
 from .method import REVERTS_EXTERNAL, has_added_vcpus, unable_to_add
 from .rolling_back import require_whole, roll_back
-from .tracking import require_no_bitmaps, require_one, steps_before_revert
+from .tracking import removed_unknown_bitmaps, require_no_bitmaps, require_one, steps_before_revert
 from .view import SnapshotView, rewrite, version_words
 
 _STATES = (RUNNING, PAUSED, SHUTOFF, DISK_SNAPSHOT)
@@ -143,7 +143,12 @@ def _revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) ->
     # What libvirt calls forced is to start QEMU anew, as the description then was another one.
     flags = libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_FORCE if machine.active else 0
     with _noted(machine, snapshot), translate_errors(f"cannot revert machine {machine.name} to snapshot {name}"):
-        handle.revertToSnapshot(snapshot.handle, flags)
+        try:
+            handle.revertToSnapshot(snapshot.handle, flags)
+        except libvirt.libvirtError:
+            if snapshot.facts.kind != INTERNAL or not machine.active or not removed_unknown_bitmaps(conn, machine.name):
+                raise
+            handle.revertToSnapshot(snapshot.handle, flags)
     if snapshot.facts.kind == EXTERNAL:
         # While it was taken, the permanent description said so, which libvirt has brought back.
         forget(handle)

@@ -31,7 +31,7 @@ from ..._model.attachments import written_disks, written_places
 from ..._model.backup.manifest import is_own_checkpoint
 from ..._model.xml.disk_source import QCOW2
 from ..plan import Step
-from .view import SnapshotView, is_here, version_words
+from .view import SnapshotView, is_here, version_words, view
 
 # The oldest one that was seen to do it. For one in between that does it too, a backup is a full one without need.
 _ALLOWS_CHECKPOINTS_OFF = 11_003_000
@@ -126,6 +126,20 @@ def _with_snapshot(conn: VirConnect, machine: SnapshotView, name: str) -> dict[s
     return found
 
 
+def removed_unknown_bitmaps(conn: VirConnect, name: str) -> bool:
+    """Delete the bitmaps of our backups from the disks of a machine that a revert has ended; whether it had any.
+
+    One that came here running has bitmaps in QEMU's memory, and no checkpoint: only when QEMU ends they are in a file.
+    Raises ConflictError where there are others, with which it cannot be reverted.
+    """
+    machine = view(conn, name, "")
+    if machine.active or not any(is_own_checkpoint(one) for names in _bitmaps(conn, machine).values() for one in names):
+        return False
+    remove_all_own(machine.power.handle, _files(machine).values())
+    require_no_bitmaps(conn, view(conn, name, ""))
+    return True
+
+
 def _steps(conn: VirConnect, machine: SnapshotView, names: list[str]) -> list[Step]:
     _require_own_checkpoints(machine)
     if not names:
@@ -171,7 +185,7 @@ def _require_own_bitmaps(machine: SnapshotView, bitmaps: dict[str, list[str]]) -
 
 def _bitmaps(conn: VirConnect, machine: SnapshotView) -> dict[str, list[str]]:
     """The names of the bitmaps in the files of a machine's disks, as far as these can be read; none where there are
-    none. While it runs, QEMU may have others in its memory, each with a checkpoint."""
+    none. While it runs, QEMU may have others in its memory: each with a checkpoint, or brought along by a move."""
     found = {}
     for path in _files(machine).values() if is_here(conn) else ():
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import replace
 
-from ..._base.errors import InputError, NotFoundError, UnsupportedError
+from ..._base.errors import ConflictError, InputError, NotFoundError, UnsupportedError
 from ..._base.xml import MIB, etree, need
 from ..._host.storage import volumes
 from ..._host.storage.pools import Pool
@@ -17,6 +17,7 @@ from ..._model.as_text import declared_disk, plain
 from ..._model.metadata.machine import DiskNote, VolumeNote
 from ..._model.spec.disk import DISK_OPTIONS, Disk
 from ..._model.spec.fields.table import Values, covers, read_table, write_table
+from ..._model.spec.fields.units import format_size
 from ..._model.spec.machine import Machine
 from ..._model.spec.nic import Nic
 from ..._model.xml.devices import SEED_TARGET, add_disk, boot_number, disk_targets
@@ -231,6 +232,7 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
         # The volume itself is to grow.
         request = volumes.space_request(pool, size_bytes=wanted - have_mib * MIB)
         draft.hypervisor.space_requests.append(request)
+        _require_room(disk, pool, wanted - have_mib * MIB, draft)
     else:
         have_mib = _size_of_running(disk, element, pool, wanted, draft)
     if have_mib is None:
@@ -248,6 +250,24 @@ def _compare_size(disk: Disk, machine: Machine, source: DiskSource, element: etr
             lambda: _grow(draft, pool, name, image_format, target if runs else None, wanted),
         )
     )
+
+
+def _require_room(disk: Disk, pool: Pool, more_bytes: int, draft: Draft) -> None:
+    """Raise ConflictError for more than is free, as for a new machine that a hypervisor is chosen for: a disk is never
+    shrunk again."""
+    requests = draft.hypervisor.growth
+    if requests is None:
+        return
+    requests.append(pool.request_space(more_bytes))
+    together = sum(one.needed_bytes for one in requests if one.shared == pool.space_source)
+    if together > pool.available_bytes:
+        others = "" if together == more_bytes else f", {format_size(together)} with what others grow by"
+        raise ConflictError(
+            f"the disk is to grow by {format_size(more_bytes)}{others}, and pool {pool.name} has "
+            f"{format_size(pool.available_bytes)} free",
+            where=disk.given.at("size"),
+            hint="Give a smaller size, as disks are never shrunk; or free some space",
+        )
 
 
 def _size_of_running(disk: Disk, element: etree._Element, pool: Pool, wanted: int, draft: Draft) -> int | None:

@@ -120,6 +120,18 @@ def test_a_machine_that_is_there_may_have_what_is_not_offered(tmp_path: Path, mo
     assert ("Nothing was changed" in output) == bool(mistakes)
 
 
+def test_a_machine_that_its_hypervisor_does_not_suit_any_more_is_named(tmp_path: Path) -> None:
+    (tmp_path / "node.xml").write_text(OLD_NODE, encoding="utf-8")
+    old = {"name": "old", "vcpus": 1, "memory": 512, "disk_profile": None, "nic_profile": None}
+    variables = {"virt_seed": {"method": "none"}, "virt_provision_wait": False}
+    hosts = {"hv1": {"uri": f"test://{tmp_path}/node.xml", "virt_labels": {"disk": "sas"}}}
+    for labels in ({"disk": "sas"}, {"disk": "ssd"}):
+        vms = [{**old, "labels": labels}]
+        output = provision(tmp_path, hosts, {**variables, "virt_vms": vms}, "--check", fails=False)
+        why = "it lives there; but it has no label disk=ssd (has disk=sas): a migration would help"
+        assert (f"\nold stays on hv1: {why}\n" in output) == (labels["disk"] == "ssd"), output
+
+
 def test_a_machine_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
     (tmp_path / "node.xml").write_text(NODE, encoding="utf-8")
     bare = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none"}

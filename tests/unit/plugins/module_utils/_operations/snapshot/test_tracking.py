@@ -17,9 +17,10 @@ from ansible_collections.brine.virt.plugins.module_utils._base.errors import (
     ConflictError,
     HostError,
     UnsupportedError,
+    VirtError,
 )
 from ansible_collections.brine.virt.plugins.module_utils._base.xml import etree
-from ansible_collections.brine.virt.plugins.module_utils._host.connection import open_connection
+from ansible_collections.brine.virt.plugins.module_utils._host.connection import libvirt, open_connection
 from ansible_collections.brine.virt.plugins.module_utils._host.images.bitmaps import bitmaps_in
 from ansible_collections.brine.virt.plugins.module_utils._operations.plan import Step
 from ansible_collections.brine.virt.plugins.module_utils._operations.snapshot import tracking
@@ -266,3 +267,47 @@ def test_none_is_deleted_where_libvirt_would_not_notice_that_it_stays(
             tracking.require_deletable(found, "s")
     machine.handle.destroy()
     tracking.require_deletable(machine.view(version), "s")
+
+
+class Brought:
+    """A machine that came here running, with bitmaps in QEMU's memory: the first revert ends it, and fails."""
+
+    def __init__(self, machine: Machine, monkeypatch: pytest.MonkeyPatch, *names: str, ends: bool = True) -> None:
+        self.tries = 0
+
+        def revert(handle: t.Any, _snapshot: t.Any, _flags: int) -> int:
+            self.tries += 1
+            if self.tries == 1:
+                if ends:
+                    handle.destroy()
+                for name in names:
+                    machine.add(name)
+                raise libvirt.libvirtError("Device has active dirty bitmaps")
+            return 0
+
+        monkeypatch.setattr(libvirt.virDomain, "revertToSnapshot", revert)
+
+
+def test_bitmaps_that_a_move_has_brought_do_not_end_a_revert(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    brought = Brought(machine, monkeypatch, OURS, OLDER)
+    machine.steps()[-1].apply()
+    assert (brought.tries, machine.bitmaps()) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("names", "ends", "message"),
+    [
+        ((), True, "active dirty bitmaps"),
+        ((OURS,), False, "active dirty bitmaps"),
+        ((OURS, "theirs"), True, r"still has bitmaps \(theirs\)"),
+    ],
+    ids=["another reason", "it runs on", "somebody else's too"],
+)
+def test_another_failure_is_no_reason_to_try_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], ends: bool, message: str
+) -> None:
+    brought = Brought(machine, monkeypatch, *names, ends=ends)
+    with pytest.raises(VirtError, match=message):
+        machine.steps()[-1].apply()
+    assert brought.tries == 1
+    assert machine.bitmaps() == [name for name in sorted(names) if name == "theirs" or not ends]

@@ -18,8 +18,13 @@ from ansible_collections.brine.virt.plugins.module_utils._host.machines import d
 from ansible_collections.brine.virt.plugins.module_utils._host.storage import volumes
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.existing import Existing, read_values
 from ansible_collections.brine.virt.plugins.module_utils._model.spec.reading.machines import read_machine
+from ansible_collections.brine.virt.plugins.module_utils._operations.create.decision import read_decision
 from ansible_collections.brine.virt.plugins.module_utils._operations.hypervisor import Hypervisor
-from ansible_collections.brine.virt.plugins.module_utils._operations.machines import make_plans, run_plans
+from ansible_collections.brine.virt.plugins.module_utils._operations.machines import (
+    check_still_chosen,
+    make_plans,
+    run_plans,
+)
 from ansible_collections.brine.virt.tests.unit.plugins.module_utils._operations.shared_hosts import BASE, Host, one
 
 pytestmark = pytest.mark.medium
@@ -355,6 +360,24 @@ def test_what_a_disk_grows_by_is_to_be_free_before_anything_is_changed(
         host.plan(one("a", {"size": "9TiB", "pool": "vg"}))
     thin = one("a", {"size": "2MiB", "pool": "vg"}, {"size": "9TiB"})
     assert host.plan(thin)[0].actions == ["grow disk e of a to 9437184 MiB"]
+
+
+def test_where_a_hypervisor_is_chosen_by_what_is_free_no_disk_grows_beyond_that(host: Host) -> None:
+    """Also where a disk takes no space before it is written to: it is never shrunk again."""
+    host.make(one("a", {"size": "2MiB"}, {"size": "2MiB"}))
+
+    def plan(*sizes: str) -> list[str]:
+        hypervisor = host.hypervisor()
+        check_still_chosen([], hypervisor, read_decision({"machines": {"a": None}}, "decision"))
+        return list(host.plan(one("a", *({"size": size} for size in sizes)), hypervisor=hypervisor)[0].actions)
+
+    free_mib = host.hypervisor().pools.get("default").available_bytes >> 20
+    half = f"{free_mib // 2 + 3}MiB"
+    assert len(plan(half, "2MiB")) == 1
+    with pytest.raises(ConflictError, match=r"machines\[0\]\.disks\[0\]\.size.*to grow by .* pool default has .* free"):
+        plan(f"{free_mib + 3}MiB", "2MiB")
+    with pytest.raises(ConflictError, match=r"machines\[0\]\.disks\[1\]\.size.* with what others grow by"):
+        plan(half, half)
 
 
 def test_a_device_that_has_grown_without_its_machine_knowing_is_finished(
