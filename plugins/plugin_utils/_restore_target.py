@@ -47,9 +47,17 @@ def restore_target(
             "the input is not a mapping", hint="Give the registered results of the modules, by the hypervisors' names"
         )
     home = next((host for host, result in machines.items() if name in _names(result)), None)
+    seen = {host: str(result["backup"]) for host, result in shown.items() if _looked(result) and result["backup"]}
+    if home is not None and seen and home not in seen and _looked(shown.get(home)):
+        # Such as after a move, of backups in a directory of one host.
+        newest = max(seen.values())
+        on = " and ".join(sorted(host for host, one in seen.items() if one == newest))
+        raise ConflictError(
+            f"{name} is on {home}, which sees no backup of it; the newest, {newest}, is on {on}",
+            hint=f"Bring that directory to {home}, or move the machine to where its backups are, and run it again",
+        )
     if home is not None:
         return _answer(what, home, f"{name} is there", {host: f"{name} is on {home}" for host in shown if host != home})
-    seen = {host: str(result["backup"]) for host, result in shown.items() if _looked(result) and result["backup"]}
     if not seen:
         raise ConflictError(f"no hypervisor sees a backup of {what}: {_listed(shown)}")
     # By its time, with which an id begins.

@@ -81,11 +81,14 @@ def hypervisors_table(data: t.Any) -> str:
         )
     hosts = data["hypervisors"]
     lines = table_lines(_COLUMNS, [_row(name, host) for name, host in hosts.items()])
-    # Where machines have room is what the table is read for, so that what was cut there stands below it in full.
-    pools = {name: printable_line(_pools(host)) for name, host in hosts.items()}
-    lines += [
-        f"{name}: pools {pools[name]}" for name, line in zip(pools, lines[1:], strict=True) if pools[name] not in line
-    ]
+    whole: list[str] = []
+    # Where machines have room, and what they can be attached to, is what the table is read for, so that what was cut
+    # there stands below it in full.
+    for (name, host), line in zip(hosts.items(), lines[1:], strict=True):
+        cells = {"pools": printable_line(_pools(host)), "bridges": printable_line(_bridges(host))}
+        cut = [f"{word} {cell}" for word, cell in cells.items() if cell not in line]
+        whole += [f"{name}: {'; '.join(cut)}"] if cut else []
+    lines += whole
     lines += [f"{name}{words}" for name, host in hosts.items() for words in _remarks(host)]
     lines += listed_twice(hosts)
     lines += [f"{hypervisor}: {reason}" for hypervisor, reason in data["silent"].items()]
@@ -96,7 +99,6 @@ def _row(name: str, host: Mapping[str, t.Any]) -> list[t.Any]:
     vcpus, memory, placement = host["vcpus"], host["memory"], host["placement"]
     release = host.get("release") or {}
     days = [one["days_left"] for one in host.get("certificates") or ()]
-    bridges = host.get("bridges")
     return [
         name,
         " ".join(filter(None, [release.get("id"), release.get("version")])),
@@ -108,7 +110,7 @@ def _row(name: str, host: Mapping[str, t.Any]) -> list[t.Any]:
         f"{_size(memory['committed_mib'])}/{_size(memory['total_mib'])}",
         _size(placement["free_mib"]),
         _pools(host),
-        UNKNOWN if bridges is None else ", ".join(bridges),
+        _bridges(host),
         min(days) if days else None,
         "yes" if host.get("maintenance") else None,
     ]
@@ -116,6 +118,11 @@ def _row(name: str, host: Mapping[str, t.Any]) -> list[t.Any]:
 
 def _pools(host: Mapping[str, t.Any]) -> str:
     return ", ".join(map(_pool, host["pools"]))
+
+
+def _bridges(host: Mapping[str, t.Any]) -> str:
+    bridges = host.get("bridges")
+    return UNKNOWN if bridges is None else ", ".join(bridges)
 
 
 def _pool(pool: Mapping[str, t.Any]) -> str:

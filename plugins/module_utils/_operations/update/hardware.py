@@ -114,7 +114,10 @@ def _change(field: Field, want: t.Any, draft: Draft) -> None:
     xml = draft.record(field.key)
     field.write(xml, want)
     change_live = _LIVE.get(field.key)
-    if draft.live is not None and not (change_live and change_live(have, want, draft)):
+    if draft.live is None or (change_live and change_live(have, want, draft)):
+        return
+    # A change that was still pending may be taken back: the machine has run as it is to be all the time.
+    if not _is_as_requested(field, field.read(draft.live), shown_value(field, want)):
         draft.pending.append(field.key)
 
 

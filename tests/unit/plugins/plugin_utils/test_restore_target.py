@@ -123,6 +123,19 @@ def test_it_stays_where_it_is() -> None:
     assert target(shown, clouds, name="web2")["target"] == "hv3"
 
 
+def test_where_it_is_nobody_sees_the_backup_that_another_one_has() -> None:
+    """As after a move, of backups in a directory of one host."""
+    clouds = {"hv2": hypervisor(record("web1"))}
+    with pytest.raises(ConflictError) as caught:
+        target({"hv1": sees(OLD), "hv2": NONE, "hv3": sees()}, clouds)
+    assert str(caught.value) == (
+        f"web1 is on hv2, which sees no backup of it; the newest, {NEW}, is on hv3. Bring that directory to hv2, or "
+        "move the machine to where its backups are, and run it again"
+    )
+    # What it says itself is said instead.
+    assert target({"hv1": sees(), "hv2": SILENT}, clouds)["target"] == "hv2"
+
+
 def test_a_disk_alone_needs_space_alone() -> None:
     needs: dict[str, t.Any] = {"memory_max_mib": 0, "vcpus_max": 0, "labels": None, "anti_affinity": None, "nics": None}
     shown = {"hv1": sees(**needs), "hv2": sees(**needs)}

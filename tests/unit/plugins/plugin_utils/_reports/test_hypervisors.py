@@ -73,7 +73,8 @@ def test_ten_hypervisors_are_ten_rows_of_one_screen() -> None:
     lines = table({name: facts(**many) for name in names})
     assert max(map(len, lines[:11])) <= 120
     assert [line.split()[0] for line in lines[1:11]] == names
-    assert lines[11:] == [f"{name}: pools {', '.join(['default 80G, old not active'] * 5)}" for name in names]
+    pools, bridges = ", ".join(["default 80G, old not active"] * 5), ", ".join(many["bridges"])
+    assert lines[11:] == [f"{name}: pools {pools}; bridges {bridges}" for name in names]
 
 
 def test_what_needs_attention_stands_below() -> None:

@@ -113,6 +113,15 @@ def test_a_disk_on_an_io_thread_that_a_running_machine_lacks_comes_with_it(
     assert outcome.pending == ["cpu", "disks.e"]
 
 
+def test_a_change_that_was_pending_and_is_taken_back_is_not_pending(host: Host) -> None:
+    """The machine has run as it is to be all the time."""
+    host.make(one("a", start=True, memory=512))
+    for memory, pending in ((768, ["memory"]), (512, [])):
+        (outcome,) = run_plans(host.plan(one("a", start=True, memory=memory)), concurrency=1)
+        assert (outcome.error, outcome.pending) == (None, pending)
+    assert host.plan(one("a", start=True, memory=512))[0].actions == []
+
+
 @pytest.mark.parametrize(("number", "calls", "pending"), [(5, ["attach vdb"], []), (1, [], ["disks.e"])])
 def test_io_threads_may_have_any_numbers(
     host: Host, monkeypatch: pytest.MonkeyPatch, number: int, calls: list[str], pending: list[str]
