@@ -76,7 +76,7 @@ def _step(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> S
         return Step(deletion_words(machine.name, name), lambda: _delete_in_cluster(conn, machine, snapshot))
     if snapshot.facts.kind != EXTERNAL:
         if snapshot.facts.kind == INTERNAL:
-            require_deletable(machine, name)
+            require_deletable(machine, snapshot.facts)
         return Step(deletion_words(machine.name, name), lambda: _delete_internal(conn, machine.name, name))
     _require_finishable(conn, machine, snapshot)
     at: list[HowFar] = []
@@ -130,7 +130,7 @@ def _delete_internal(conn: VirConnect, machine_name: str, name: str) -> None:
     if snapshot is None:
         return
     if snapshot.facts.kind == INTERNAL:
-        require_deletable(machine, name)
+        require_deletable(machine, snapshot.facts)
     _delete(machine, snapshot)
     if snapshot.facts.kind == INTERNAL:
         require_gone(conn, machine, name)

@@ -27,7 +27,8 @@ from ..._host.backup.checkpoints import remove_all_own
 from ..._host.connection import VirConnect
 from ..._host.images.bitmaps import bitmaps_in
 from ..._host.images.inner_snapshots import snapshots_in
-from ..._model.attachments import written_disks, written_places
+from ..._host.machines.snapshots import Snapshot
+from ..._model.attachments import disks_by_target, written_disks, written_places
 from ..._model.backup.manifest import is_own_checkpoint
 from ..._model.xml.disk_source import QCOW2
 from ..plan import Step
@@ -65,9 +66,20 @@ def require_no_bitmaps(conn: VirConnect, machine: SnapshotView) -> None:
         )
 
 
-def require_deletable(machine: SnapshotView, name: str) -> None:
-    """Raise ConflictError where libvirt would forget an internal snapshot that stays in the disks."""
-    if not machine.active or machine.version >= _SEES_WHAT_STAYS:
+def require_deletable(machine: SnapshotView, snapshot: Snapshot) -> None:
+    """Raise ConflictError for an internal snapshot that libvirt does not delete while the machine runs: where a disk of
+    then is gone, which ends libvirt 9.0 itself, or where libvirt would forget it, and it stays in the disks."""
+    if not machine.active:
+        return
+    name, now = snapshot.name, disks_by_target(machine.xml)
+    gone = [target for target, _file in snapshot.disks if target not in now]
+    if gone:
+        raise ConflictError(
+            f"its disk {', '.join(gone)} was detached after snapshot {name} was taken, and libvirt does not delete it "
+            "while the machine runs",
+            hint="Shut the machine down, and run it again",
+        )
+    if machine.version >= _SEES_WHAT_STAYS:
         return
     variables = machine.xml.find("os/nvram")
     reasons = [] if variables is None or variables.get("format") == QCOW2 else ["the variables of its UEFI"]

@@ -136,5 +136,5 @@ def test_a_hypervisor_that_does_not_say_in_time_what_can_be_moved_is_not_the_end
     """A time-out is no failure that failed_when catches."""
     soon = "{{ 1 if virt_moves_ahead is defined else 60 }}"
     code, output = balance(tmp_path, names=("slow", "slower"), refused=(), virt_answer_seconds=soon)
-    assert "slow cannot be moved: Task failed: Timed out after 4 second(s)" in output, output
+    assert "slow cannot be moved: it did not answer within 4 s" in output, output
     assert "No machine was moved." in output and code == 2

@@ -261,12 +261,12 @@ def test_none_is_deleted_where_libvirt_would_not_notice_that_it_stays(
     assert place is not None
     place.append(etree.fromstring(more))
     if refused is None:
-        tracking.require_deletable(found, "s")
+        tracking.require_deletable(found, machine.snapshot.facts)
     else:
         with pytest.raises(ConflictError, match=f"does not delete its snapshot s, as {refused}.*Shut the machine down"):
-            tracking.require_deletable(found, "s")
+            tracking.require_deletable(found, machine.snapshot.facts)
     machine.handle.destroy()
-    tracking.require_deletable(machine.view(version), "s")
+    tracking.require_deletable(machine.view(version), machine.snapshot.facts)
 
 
 class Brought:
@@ -311,3 +311,15 @@ def test_another_failure_is_no_reason_to_try_again(
         machine.steps()[-1].apply()
     assert brought.tries == 1
     assert machine.bitmaps() == [name for name in sorted(names) if name == "theirs" or not ends]
+
+
+@pytest.mark.parametrize("version", [9_000_000, 11_003_000])
+def test_none_of_a_disk_that_was_detached_since_is_deleted_while_the_machine_runs(
+    machine: Machine, version: int
+) -> None:
+    """It would end libvirtd 9.0, each time again."""
+    facts = dataclasses.replace(machine.snapshot.facts, disks=(("vda", None), ("vdb", None)))
+    with pytest.raises(ConflictError, match="its disk vdb was detached after snapshot s was taken.*Shut the machine"):
+        tracking.require_deletable(machine.view(version), facts)
+    machine.handle.destroy()
+    tracking.require_deletable(machine.view(version), facts)
