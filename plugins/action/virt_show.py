@@ -12,11 +12,11 @@ import json
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 
 from ansible_collections.brine.virt.plugins.module_utils._base.errors import VirtError
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.answers import REPORTS, Report, report_of
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.numbered import numbered
+from ansible_collections.brine.virt.plugins.plugin_utils._reports.printing import print_text
 from ansible_collections.brine.virt.plugins.plugin_utils._reports.table import printable_text
 
 _NOT_ASKED = {"failed": True, "msg": "it was not asked"}
@@ -58,7 +58,7 @@ class ActionModule(ActionBase):
         # YAML has values that JSON has not, such as a date.
         shown = json.dumps(facts, indent=2, default=str) if arguments["output"] == "json" else printable_text(text)
         if shown and not self._task.no_log:
-            Display().display(shown)
+            print_text(shown)
         if failure:
             # Ansible prints all of a failure; what there is to see has been printed.
             result.update(changed=False, failed=True, msg=failure)

@@ -351,8 +351,8 @@ def _defined_twice(
         record["uuid"]: (
             f"{record['name']} on {' and '.join(homes[record['uuid']])}",
             "it is the same machine (UUID), so nothing was done to it. If the inventory has one hypervisor twice, take "
-            "out one of its names; else find out which of them is the right one, and undefine the other, or name it: "
-            "brine.virt.power -e vm=NAME -e on=HYPERVISOR",
+            "out one of its names; else find out which of them is the right one, and undefine the other, or name it "
+            "with its hypervisor: -e vm=NAME -e on=HYPERVISOR",
         )
         for records in scope.values()
         for record in records

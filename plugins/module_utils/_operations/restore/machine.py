@@ -43,7 +43,7 @@ from ..hypervisor import Hypervisor
 from ..plan import Step
 from ..shared_volumes.volume import SharedVolume, shared_volume
 from .options import RestoreOptions
-from .plan import RestorePlan, find_backup, needs_of, plan_restore, require_own_variables, words_of
+from .plan import RestorePlan, deletion_words, find_backup, needs_of, plan_restore, require_own_variables, words_of
 from .replaced import marked, staying
 from .volumes import VolumeFiller
 
@@ -102,10 +102,12 @@ def preview(conn: VirConnect, options: RestoreOptions) -> RestoreResult:
         if volume_exists(pool, volume):
             shared.append(shared_volume(pool, volume))
             require_unused(Usage(conn, elsewhere=options.elsewhere), [(pool, volume)], besides=options.name)
+            going.append(deletion_words(pool.name, volume))
 
+    going: list[str] = []
     shared: list[SharedVolume | None] = []
     _stay, remarks = staying(hypervisor, plan, clear)
-    return RestoreResult(plan, words_of(plan, options), [*_lost(plan), *remarks], [one for one in shared if one])
+    return RestoreResult(plan, words_of(plan, options, going), [*_lost(plan), *remarks], [one for one in shared if one])
 
 
 def restore(conn: VirConnect, options: RestoreOptions, stop: threading.Event, progress: ProgressFile) -> RestoreResult:
@@ -196,6 +198,7 @@ class _Restore:
         self._backup = plan.backups.path_of(plan.manifest.id)
         self._defined = False
         self.remarks: list[str] = []
+        self._deleted: list[str] = []
 
     def carry_out(self) -> list[str]:
         """What was done, in words."""
@@ -216,11 +219,12 @@ class _Restore:
                     self._delete_replaced()
             except VirtError as exc:
                 self.remarks.append(f"the volumes of before stay until it is restored again or purged: {exc}")
+        words = [*(step.description for step in steps), *self._deleted]
         if self._options.started and plan.restored is not None:
             step = Step(f"start machine {self._name}", self._start)
             step.apply()
-            steps.append(step)
-        return [step.description for step in steps]
+            words.append(step.description)
+        return words
 
     def _new(self) -> list[Step]:
         plan = self._plan
@@ -376,8 +380,9 @@ class _Restore:
         """The volumes that the machine had. What stays is still noted as its own."""
 
         def clear(pool: Pool, volume: str) -> None:
-            elsewhere = self._options.elsewhere
+            elsewhere, there = self._options.elsewhere, volume_exists(pool, volume)
             delete_unused(self._hypervisor.conn, [(pool, volume)], owner=self._name, elsewhere=elsewhere)
+            self._deleted += [deletion_words(pool.name, volume)] if there else []
 
         stay, remarks = staying(self._hypervisor, self._plan, clear)
         self.remarks += remarks

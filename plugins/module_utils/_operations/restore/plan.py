@@ -380,15 +380,20 @@ def _check_plugs(root: etree._Element, hypervisor: Hypervisor, name: str) -> Non
             )
 
 
-def words_of(plan: RestorePlan, options: RestoreOptions) -> list[str]:
-    """What is to be done, in words."""
+def deletion_words(pool: str, volume: str) -> str:
+    """How it is described that a volume of before goes."""
+    return f"delete volume {volume} of pool {pool}, a disk of before"
+
+
+def words_of(plan: RestorePlan, options: RestoreOptions, going: Sequence[str] = ()) -> list[str]:
+    """What is to be done, in words. going: those of the volumes that go."""
     steps = [f"restore disk {one.entry.target} to volume {one.volume} of pool {one.pool.name}" for one in plan.volumes]
     if plan.restored is None:
         left = [one.leftover for one in plan.volumes if one.leftover is not None]
         return [*(f"delete the unfinished volume {one.note.name} of pool {one.pool.name}" for one in left), *steps]
     first = f"{'replace' if plan.existing else 'define'} machine {options.name} from backup {plan.manifest.id}"
     cleared = [f"remove what an interrupted run left of {options.name}"] if plan.unfinished else []
-    return [*cleared, first, *steps, *([f"start machine {options.name}"] if options.started else [])]
+    return [*cleared, first, *steps, *going, *([f"start machine {options.name}"] if options.started else [])]
 
 
 def _require_closed(domain: Domain, hypervisor: Hypervisor) -> None:

@@ -198,8 +198,8 @@ def _uefi(cloud: Cloud, host: str) -> None:
     """QEMU deletes none while its variables are written to, which are in a raw file; libvirt 9.0 does not notice it."""
     name, file = "snapefi", f"{_POOL}/snapefi-system.qcow2"
     bare = {"vcpus": 1, "memory": 128, "disk_profile": "none", "nic_profile": "none", "seed": {"method": "none"}}
-    disks = [{"name": "system", "size": 16}]
-    answer, _result = cloud.init(host, **{"name": name, "firmware": "efi", "start": False, "disks": disks, **bare})
+    more: dict[str, t.Any] = {"firmware": "efi", "start": False, "disks": [{"name": "system", "size": 16}], **bare}
+    answer, _result = cloud.init(host, name=name, **more)
     must(answer.status == 0, answer.text)
     _snapshot(cloud, name, host=host, name="off")
     cloud.on(host, f"virsh start {name}")

@@ -754,7 +754,11 @@ def test_options_that_make_no_sense_are_refused(params: dict[str, t.Any], words:
 def test_a_machine_is_replaced(machine: BackupHost) -> None:
     """The note of its volume has no mark, as after a move and in those of earlier versions; its definition has it."""
     machine.write(1 << 20, 9)
+    shown = preview(machine.conn, read(machine, replace=True, started=True))
+    gone = "delete volume web1-system.qcow2 of pool default, a disk of before"
+    assert shown.actions[-2:] == [gone, "start machine web1"]
     result = bring_back(machine, replace=True)
+    assert result.actions[-1] == gone
     (now,) = machine.host.files("web1")
     assert now == os.path.basename(volume(result))
     assert now != machine.image.name
