@@ -57,25 +57,29 @@ def test_what_is_no_pipe_is_left_to_ansible(tmp_path: Path) -> None:
     assert Pipe.at(str(tmp_path / "none")) is None
 
 
-@pytest.mark.parametrize("lines", [0, 3])
-def test_nothing_more_is_printed_once_nobody_reads(monkeypatch: pytest.MonkeyPatch, lines: int) -> None:
+class Leaving:
+    """The pipe of a reader who goes away after some pieces."""
+
+    def __init__(self, printed: list[str], most: int) -> None:
+        self.printed = printed
+        self.most = most
+
+    def __enter__(self) -> Leaving:
+        return self
+
+    def __exit__(self, *_exc: t.Any) -> None:
+        pass
+
+    def has_reader(self) -> bool:
+        return len(self.printed) < self.most
+
+
+@pytest.mark.parametrize("most", [0, 3])
+def test_nothing_more_is_printed_once_nobody_reads(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     printed: list[str] = []
-
-    class Read:
-        """The pipe of a reader who takes this many pieces."""
-
-        def __enter__(self) -> Read:
-            return self
-
-        def __exit__(self, *_exc: t.Any) -> None:
-            pass
-
-        def has_reader(self) -> bool:
-            return len(printed) < lines
-
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: types.SimpleNamespace(pid=1))
-    monkeypatch.setattr(Pipe, "at", lambda _path: Read())
+    monkeypatch.setattr(Pipe, "at", lambda _path: Leaving(printed, most))
     monkeypatch.setattr(printing.Display, "display", lambda _self, text: printed.append(text))
     text = "some words of a table\n" * 1000
     print_text(text)
-    assert printed == list(pieces(text))[:lines]
+    assert printed == list(pieces(text))[:most]
