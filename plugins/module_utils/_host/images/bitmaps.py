@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from ..._base.qemu_img import QCOW2, run_qemu_img
+from ..._base.qemu_img import QCOW2, describe_qcow2, run_qemu_img
 
 _SECONDS = 600.0
 
@@ -27,10 +26,7 @@ def bitmaps_in(path: str, *, in_use: bool = False) -> list[Bitmap]:
 
     Raises HostError for what cannot be read, UnsupportedError without qemu-img.
     """
-    force_share = ["-U"] if in_use else []
-    answer = run_qemu_img("info", QCOW2, *force_share, "--output=json", path, timeout_seconds=_SECONDS)
-    info = json.loads(answer.require(f"qemu-img cannot read {path}").text)
-    data = info.get("format-specific", {}).get("data", {})
+    data = describe_qcow2(path, in_use=in_use).get("format-specific", {}).get("data", {})
     return sorted(
         Bitmap(one["name"], one["granularity"], tuple(sorted(one["flags"]))) for one in data.get("bitmaps", [])
     )

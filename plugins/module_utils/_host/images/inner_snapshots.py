@@ -5,11 +5,7 @@
 
 from __future__ import annotations
 
-import json
-
-from ..._base.qemu_img import QCOW2, run_qemu_img
-
-_SECONDS = 600.0
+from ..._base.qemu_img import describe_qcow2
 
 
 def snapshots_in(path: str, *, in_use: bool = False) -> list[str]:
@@ -17,7 +13,4 @@ def snapshots_in(path: str, *, in_use: bool = False) -> list[str]:
 
     Raises HostError for what cannot be read, UnsupportedError without qemu-img.
     """
-    force_share = ["-U"] if in_use else []
-    answer = run_qemu_img("info", QCOW2, *force_share, "--output=json", path, timeout_seconds=_SECONDS)
-    info = json.loads(answer.require(f"qemu-img cannot read {path}").text)
-    return [str(one["name"]) for one in info.get("snapshots", [])]
+    return [str(one["name"]) for one in describe_qcow2(path, in_use=in_use).get("snapshots", [])]
