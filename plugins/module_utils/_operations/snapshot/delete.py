@@ -40,7 +40,7 @@ from ..plan import Step
 from .clustered import forget, name_in_cluster, note_begin, uuid_of, volumes_of_snapshot
 from .files import delete_created, require_unused_files, stamps
 from .readonly import put_source_back
-from .tracking import require_deletable, require_gone
+from .tracking import require_deletable, require_gone, require_one
 from .view import SnapshotView, is_here, view
 
 _MERGE_SECONDS = 6 * 3600
@@ -77,6 +77,7 @@ def _step(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnapshot) -> S
     if snapshot.facts.kind != EXTERNAL:
         if snapshot.facts.kind == INTERNAL:
             require_deletable(machine, snapshot.facts)
+            require_one(conn, machine, name, "deleted")
         return Step(deletion_words(machine.name, name), lambda: _delete_internal(conn, machine.name, name))
     _require_finishable(conn, machine, snapshot)
     at: list[HowFar] = []

@@ -59,7 +59,7 @@ def steps_to_revert(conn: VirConnect, machine: SnapshotView, snapshot: KnownSnap
             )
         ]
     if facts.kind == INTERNAL:
-        require_one(conn, machine, facts.name)
+        require_one(conn, machine, facts.name, "reverted to")
     steps = steps_before_revert(conn, machine) if facts.kind == INTERNAL else []
     if would_bring_back(facts.domain, wanted):
         steps.append(

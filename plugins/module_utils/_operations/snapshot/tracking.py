@@ -114,12 +114,15 @@ def require_free_name(conn: VirConnect, machine: SnapshotView, name: str) -> Non
             )
 
 
-def require_one(conn: VirConnect, machine: SnapshotView, name: str) -> None:
-    """Raise ConflictError where a disk has two internal snapshots of this name: QEMU would take the older one."""
+def require_one(conn: VirConnect, machine: SnapshotView, name: str, done: str) -> None:
+    """Raise ConflictError where a disk has two internal snapshots of this name: QEMU would take the older one.
+
+    done: what would become of that one, such as «reverted to».
+    """
     for path, count in _with_snapshot(conn, machine, name).items():
         if count > 1:
             raise ConflictError(
-                f"{path} has {count} snapshots {name}, of which libvirt knows one, and a revert would go to the oldest",
+                f"{path} has {count} snapshots {name}, of which libvirt knows one, and the oldest would be {done}",
                 hint=f"See qemu-img snapshot -U -l {shlex.quote(path)}. While the machine is off, qemu-img snapshot -d "
                 f"with the ID of the one that nobody needs deletes it",
             )
